@@ -1,0 +1,97 @@
+//! Every cap on something a guest or a caller controls, each with its reason.
+//!
+//! Limits a policy sets live in the policy; these are the bounds around it.
+
+/// One wasm page. Memory limits are counted in these by the engine.
+pub const WASM_PAGE_BYTES: u64 = 64 * 1024;
+
+/// Source code of one execution. Ten megabytes of generated tables are legitimate; beyond this the
+/// guest's parser would need more memory than any policy gives it.
+pub const MAX_SOURCE_BYTES: usize = 16 * 1024 * 1024;
+
+/// One answer from the guest's driver. Holds capped output twice over plus a rich cell value; a
+/// guest that claims more is lying or broken.
+pub const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
+
+/// One request to the guest's driver: the largest source, JSON-escaped at worst sixfold.
+pub const MAX_REQUEST_BYTES: usize = 6 * MAX_SOURCE_BYTES + 1024 * 1024;
+
+/// How deep JSON from a guest may nest. `serde_json` itself stops at 128; this is the documented
+/// number and what messages say.
+pub const MAX_JSON_DEPTH: usize = 128;
+
+/// Descriptors one guest may hold open. Well under the usual 1024 of a host process, so that one
+/// guest cannot starve the others.
+pub const MAX_OPEN_FILES: usize = 256;
+
+/// Memory above the policy's limit that only the driver may use, so that a full sandbox can still
+/// report and recover.
+pub const DRIVER_MEMORY_RESERVE: u64 = 4 * 1024 * 1024;
+
+/// A guest may write this many times its output cap before it is stopped with `output_limit`.
+/// Up to there the surplus is discarded and the code may finish.
+pub const OUTPUT_FLOOD_FACTOR: u64 = 64;
+
+/// The flood limit is never below this, so that a tiny output cap does not stop ordinary programs.
+pub const OUTPUT_FLOOD_FLOOR_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Length of a path a guest may name. Linux's own `PATH_MAX`.
+pub const MAX_PATH_BYTES: usize = 4096;
+
+/// Changed paths listed in one result. A million created files must not become a gigabyte of JSON;
+/// the workspace file quota is normally far below this.
+pub const MAX_LISTED_FILES: usize = 100_000;
+
+/// Names and values of the guest's environment together. Linux allows 128 KiB per string; a guest's
+/// whole environment has no reason to be larger than that.
+pub const MAX_ENV_BYTES: usize = 128 * 1024;
+
+/// Variables in the guest's environment.
+pub const MAX_ENV_VARS: usize = 1024;
+
+/// Arguments of the guest together, in bytes. Same reason as the environment.
+pub const MAX_ARGV_BYTES: usize = 128 * 1024;
+
+/// Module names in `block_imports`.
+pub const MAX_BLOCKED_IMPORTS: usize = 1024;
+
+/// A policy file. Ours are a few hundred bytes; a megabyte is a mistake, not a policy.
+pub const MAX_POLICY_FILE_BYTES: u64 = 1024 * 1024;
+
+/// Most fuel a policy may give: some five years of work, and far enough below `i64::MAX` that
+/// counters can be added without overflow.
+pub const MAX_FUEL_BUDGET: u64 = 1_000_000_000_000_000_000;
+
+/// Most memory a policy may give: what a 32-bit guest can address, less one page.
+pub const MAX_MEMORY_BYTES: u64 = 4 * 1024 * 1024 * 1024 - WASM_PAGE_BYTES;
+
+/// Most output a policy may keep. Output is held in memory and sent as one JSON string.
+pub const MAX_OUTPUT_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// Longest time-out: a day. Nothing waits longer than that on purpose.
+pub const MAX_TIMEOUT_SECONDS: f64 = 24.0 * 60.0 * 60.0;
+
+/// Shortest time-out: a millisecond, the resolution at which deadlines are worth promising.
+pub const MIN_TIMEOUT_SECONDS: f64 = 0.001;
+
+/// Most bytes a policy may let a workspace hold: a tebibyte.
+pub const MAX_WORKSPACE_BYTES: u64 = 1024 * 1024 * 1024 * 1024;
+
+/// Most files a policy may let a workspace hold. File deltas are kept in memory.
+pub const MAX_WORKSPACE_FILES: u64 = 10_000_000;
+
+/// Most processes a policy may allow: below the smallest usual `pid_max`, so that the host always
+/// has some left.
+pub const MAX_PROCESSES: u64 = 4096;
+
+/// A downloaded wheel. The largest pure-Python wheels in use are under 50 MiB.
+pub const MAX_WHEEL_BYTES: u64 = 256 * 1024 * 1024;
+
+/// A wheel once unpacked, all files together: guards against archive bombs.
+pub const MAX_UNPACKED_WHEEL_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// Files in one wheel.
+pub const MAX_WHEEL_FILES: usize = 50_000;
+
+/// A custom guest given by `wasm_binary_path`. Known CPython builds are under 100 MiB.
+pub const MAX_WASM_BYTES: u64 = 512 * 1024 * 1024;
