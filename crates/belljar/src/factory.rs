@@ -1,0 +1,59 @@
+//! From a configuration to a sandbox.
+
+use std::path::PathBuf;
+
+use belljar_core::{Backend, ExecutionPolicy, RuntimeType, SandboxError};
+
+use crate::home::Home;
+use crate::logging::SandboxLogger;
+use crate::plan::LaunchPlan;
+use crate::sandbox::{Sandbox, SandboxBase};
+
+/// What to run where. `SandboxConfig::default()` is Python on wasm with the strict policy.
+#[derive(Debug, Clone, Default)]
+pub struct SandboxConfig {
+    /// The language.
+    pub runtime: RuntimeType,
+    /// The backend.
+    pub backend: Backend,
+    /// What is allowed.
+    pub policy: ExecutionPolicy,
+    /// The workspace, if not the policy's `mount_host_dir`.
+    pub workspace: Option<PathBuf>,
+    /// Where events go, if not to the program's `tracing` subscriber.
+    pub logger: Option<SandboxLogger>,
+    /// A WASI interpreter to use instead of the embedded one.
+    pub wasm_binary_path: Option<PathBuf>,
+    /// Belljar's own directory, if not the one the environment names.
+    pub home: Option<Home>,
+}
+
+/// Makes the sandbox a configuration asks for.
+///
+/// # Errors
+/// When the backend is not available here, cannot enforce the policy, or a directory cannot be
+/// used.
+pub fn create_sandbox(config: &SandboxConfig) -> Result<Box<dyn Sandbox>, SandboxError> {
+    launch(LaunchPlan::new(config)?, config)
+}
+
+fn launch(plan: LaunchPlan, config: &SandboxConfig) -> Result<Box<dyn Sandbox>, SandboxError> {
+    let _base = SandboxBase::new(config.policy.clone(), plan.workspace, config.logger.clone());
+    match plan.backend {
+        Backend::Wasm
+        | Backend::Native
+        | Backend::Pyodide
+        | Backend::Docker
+        | Backend::E2b
+        | Backend::Daemon
+        | Backend::Auto => Err(unavailable(plan.backend)),
+    }
+}
+
+pub(crate) fn unavailable(backend: Backend) -> SandboxError {
+    SandboxError::BackendUnavailable {
+        backend,
+        reason: "this build of Belljar does not have it".to_owned(),
+        hint: Some("use the wasm backend".to_owned()),
+    }
+}

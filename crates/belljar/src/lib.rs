@@ -1,0 +1,27 @@
+//! Belljar runs code a language model wrote, in a fresh sandbox, and tells exactly what happened.
+//!
+//! A [`SandboxConfig`] says what to run where; [`create_sandbox`] makes a [`Sandbox`] of it;
+//! [`Sandbox::execute`] gives a [`SandboxResult`]. A guest's failure, of whatever kind, is an `Ok`
+//! result; an [`SandboxError`] means that Belljar or the caller failed.
+
+pub mod factory;
+pub mod home;
+pub mod logging;
+pub mod packages;
+pub mod plan;
+pub mod policy_file;
+pub mod sandbox;
+pub mod workspace;
+
+pub use belljar_core as core;
+pub use belljar_core::{
+    Backend, ExecutionPolicy, Field, FieldIssue, GuestError, Meta, Network, Origin, Outcome,
+    PolicyLayer, PolicyValidationError, Preset, ResolvedPolicy, RuntimeType, SandboxError,
+    SandboxExecutionError, SandboxResult, Status, Stop, Survives,
+};
+pub use factory::{SandboxConfig, create_sandbox};
+pub use home::Home;
+pub use logging::{LogFormat, SandboxLogger, SecurityEvent};
+pub use plan::LaunchPlan;
+pub use policy_file::load_policy;
+pub use sandbox::{Sandbox, SandboxBase};

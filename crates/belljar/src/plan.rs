@@ -1,0 +1,200 @@
+//! From a configuration to a launch plan: plain data, printed by `--explain`, launched by the
+//! factory.
+
+use std::path::{Path, PathBuf};
+
+use belljar_core::{
+    Backend, ExecutionPolicy, PolicyLayer, ResolvedPolicy, RuntimeType, SandboxError, resolve,
+};
+use serde::{Serialize, Serializer};
+
+use crate::factory::SandboxConfig;
+use crate::home::Home;
+use crate::packages;
+use crate::workspace;
+
+/// Where a guest sees the packages that were added, below its workspace's mount.
+pub const SITE_PACKAGES_DIR: &str = "site-packages";
+
+/// Everything a backend needs to start a sandbox.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LaunchPlan {
+    /// The backend.
+    pub backend: Backend,
+    /// The language.
+    pub language: RuntimeType,
+    /// What runs inside.
+    pub guest: Guest,
+    /// The workspace on the host, absolute.
+    #[serde(serialize_with = "as_text")]
+    pub workspace: PathBuf,
+    /// The directories the guest sees, the workspace first. There are no others.
+    pub mounts: Vec<Mount>,
+    /// The rules that will hold.
+    pub policy: ResolvedPolicy,
+}
+
+/// What runs inside a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Guest {
+    /// The interpreter that comes with Belljar.
+    Embedded,
+    /// A WASI command from a file.
+    File(PathBuf),
+}
+
+/// A host directory a guest sees.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Mount {
+    /// On the host, absolute.
+    #[serde(serialize_with = "as_text")]
+    pub host: PathBuf,
+    /// In the guest, absolute.
+    pub guest: String,
+    /// Whether the guest may change it.
+    pub writable: bool,
+}
+
+impl LaunchPlan {
+    /// Checks a configuration and works out what it means. Starts nothing and writes nothing.
+    ///
+    /// # Errors
+    /// When the backend cannot enforce the policy or a directory cannot be used.
+    pub fn new(config: &SandboxConfig) -> Result<Self, SandboxError> {
+        let backend = config.backend;
+        let abilities = backend.abilities().unwrap_or_default();
+        let policy = match backend {
+            Backend::Daemon => return Err(crate::factory::unavailable(backend)),
+            Backend::Wasm
+            | Backend::Native
+            | Backend::Pyodide
+            | Backend::Docker
+            | Backend::E2b
+            | Backend::Auto => resolve(&with_workspace(config)?, backend, abilities)?,
+        };
+        let workspace = workspace::check_workspace(policy.mount_host_dir())?;
+        Ok(Self {
+            backend,
+            language: config.runtime,
+            guest: guest(config)?,
+            mounts: mounts(config, &policy, &workspace)?,
+            workspace,
+            policy,
+        })
+    }
+}
+
+/// The policy with the configuration's workspace, if it names one.
+fn with_workspace(config: &SandboxConfig) -> Result<ExecutionPolicy, SandboxError> {
+    match &config.workspace {
+        Some(path) => Ok(config.policy.with(PolicyLayer::new().mount_host_dir(path))?),
+        None => Ok(config.policy.clone()),
+    }
+}
+
+/// The file the caller named; else the one in Belljar's directory if there is one; else our own.
+/// A named file is looked at only when it is loaded.
+fn guest(config: &SandboxConfig) -> Result<Guest, SandboxError> {
+    if let Some(path) = &config.wasm_binary_path {
+        return Ok(Guest::File(path.clone()));
+    }
+    if config.runtime == RuntimeType::Python {
+        let default = home(config)?.python_wasm();
+        if default.is_file() {
+            return Ok(Guest::File(default));
+        }
+    }
+    Ok(Guest::Embedded)
+}
+
+fn mounts(
+    config: &SandboxConfig,
+    policy: &ResolvedPolicy,
+    workspace: &Path,
+) -> Result<Vec<Mount>, SandboxError> {
+    let guest_root = policy.guest_mount_path();
+    let mut mounts =
+        vec![Mount { host: workspace.to_owned(), guest: guest_root.to_owned(), writable: true }];
+    if let Some((host, guest)) = policy.data_mount() {
+        let host = workspace::check_directory(host)?;
+        mounts.push(Mount { host, guest: guest.to_owned(), writable: false });
+    }
+    if config.runtime == RuntimeType::Python
+        && let Some(host) = packages::site_packages(&home(config)?)?
+    {
+        let guest = format!("{guest_root}/{SITE_PACKAGES_DIR}");
+        mounts.push(Mount { host, guest, writable: false });
+    }
+    Ok(mounts)
+}
+
+fn home(config: &SandboxConfig) -> Result<Home, SandboxError> {
+    config.home.clone().map_or_else(Home::locate, Ok)
+}
+
+fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use belljar_core::Preset;
+
+    use super::*;
+
+    fn shown(plan: &LaunchPlan, dir: &Path) -> String {
+        let real = std::fs::canonicalize(dir).unwrap();
+        serde_json::to_string_pretty(plan)
+            .unwrap()
+            .replace(&real.display().to_string(), "DIR")
+            .replace(&dir.display().to_string(), "DIR")
+    }
+
+    #[test]
+    fn a_plan_names_every_mount_and_every_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        std::fs::create_dir(&data).unwrap();
+        let policy =
+            ExecutionPolicy::build(Preset::Agent, [PolicyLayer::new().mount_data_dir(&data)])
+                .unwrap();
+        let config = SandboxConfig {
+            policy,
+            workspace: Some(dir.path().to_owned()),
+            home: Some(Home::at(dir.path().join("home"))),
+            ..SandboxConfig::default()
+        };
+        insta::assert_snapshot!(shown(&LaunchPlan::new(&config).unwrap(), dir.path()));
+    }
+
+    #[test]
+    fn a_guest_in_belljars_directory_is_preferred_to_the_embedded_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path());
+        std::fs::create_dir_all(home.python_wasm().parent().unwrap()).unwrap();
+        std::fs::write(home.python_wasm(), "").unwrap();
+        let mut config = SandboxConfig {
+            workspace: Some(dir.path().to_owned()),
+            home: Some(home.clone()),
+            ..SandboxConfig::default()
+        };
+        assert_eq!(LaunchPlan::new(&config).unwrap().guest, Guest::File(home.python_wasm()));
+        config.wasm_binary_path = Some("own.wasm".into());
+        assert_eq!(LaunchPlan::new(&config).unwrap().guest, Guest::File("own.wasm".into()));
+    }
+
+    #[test]
+    fn a_missing_data_directory_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let layer = PolicyLayer::new().mount_data_dir(dir.path().join("gone"));
+        let config = SandboxConfig {
+            policy: ExecutionPolicy::build(Preset::Strict, [layer]).unwrap(),
+            workspace: Some(dir.path().to_owned()),
+            home: Some(Home::at(dir.path())),
+            ..SandboxConfig::default()
+        };
+        let error = LaunchPlan::new(&config).unwrap_err();
+        assert!(matches!(error, SandboxError::Workspace { .. }), "{error}");
+    }
+}
