@@ -7,7 +7,8 @@ use belljar_core::{Backend, ExecutionPolicy, RuntimeType, SandboxError};
 use crate::home::Home;
 use crate::logging::SandboxLogger;
 use crate::plan::LaunchPlan;
-use crate::sandbox::{Sandbox, SandboxBase};
+use crate::sandbox::Sandbox;
+use crate::wasm::PythonSandbox;
 
 /// What to run where. `SandboxConfig::default()` is Python on wasm with the strict policy.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +29,16 @@ pub struct SandboxConfig {
     pub home: Option<Home>,
 }
 
+impl SandboxConfig {
+    /// Belljar's own directory: the one given here, or the one the environment names.
+    ///
+    /// # Errors
+    /// When neither is usable.
+    pub fn home(&self) -> Result<Home, SandboxError> {
+        self.home.clone().map_or_else(Home::locate, Ok)
+    }
+}
+
 /// Makes the sandbox a configuration asks for.
 ///
 /// # Errors
@@ -38,15 +49,20 @@ pub fn create_sandbox(config: &SandboxConfig) -> Result<Box<dyn Sandbox>, Sandbo
 }
 
 fn launch(plan: LaunchPlan, config: &SandboxConfig) -> Result<Box<dyn Sandbox>, SandboxError> {
-    let _base = SandboxBase::new(config.policy.clone(), plan.workspace, config.logger.clone());
-    match plan.backend {
-        Backend::Wasm
-        | Backend::Native
-        | Backend::Pyodide
-        | Backend::Docker
-        | Backend::E2b
-        | Backend::Daemon
-        | Backend::Auto => Err(unavailable(plan.backend)),
+    match (plan.backend, plan.language) {
+        (Backend::Wasm, RuntimeType::Python) => {
+            Ok(Box::new(PythonSandbox::from_plan(plan, config)?))
+        }
+        (
+            Backend::Wasm
+            | Backend::Native
+            | Backend::Pyodide
+            | Backend::Docker
+            | Backend::E2b
+            | Backend::Daemon
+            | Backend::Auto,
+            RuntimeType::Python | RuntimeType::Javascript,
+        ) => Err(unavailable(plan.backend)),
     }
 }
 

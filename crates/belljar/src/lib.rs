@@ -4,6 +4,7 @@
 //! [`Sandbox::execute`] gives a [`SandboxResult`]. A guest's failure, of whatever kind, is an `Ok`
 //! result; an [`SandboxError`] means that Belljar or the caller failed.
 
+mod execution_id;
 pub mod factory;
 pub mod home;
 pub mod logging;
@@ -11,6 +12,7 @@ pub mod packages;
 pub mod plan;
 pub mod policy_file;
 pub mod sandbox;
+pub mod wasm;
 pub mod workspace;
 
 pub use belljar_core as core;
@@ -25,3 +27,4 @@ pub use logging::{LogFormat, SandboxLogger, SecurityEvent};
 pub use plan::LaunchPlan;
 pub use policy_file::load_policy;
 pub use sandbox::{Sandbox, SandboxBase};
+pub use wasm::{PythonSandbox, run_untrusted_python};

@@ -9,7 +9,6 @@ use belljar_core::{
 use serde::{Serialize, Serializer};
 
 use crate::factory::SandboxConfig;
-use crate::home::Home;
 use crate::packages;
 use crate::workspace;
 
@@ -100,7 +99,7 @@ fn guest(config: &SandboxConfig) -> Result<Guest, SandboxError> {
         return Ok(Guest::File(path.clone()));
     }
     if config.runtime == RuntimeType::Python {
-        let default = home(config)?.python_wasm();
+        let default = config.home()?.python_wasm();
         if default.is_file() {
             return Ok(Guest::File(default));
         }
@@ -121,16 +120,12 @@ fn mounts(
         mounts.push(Mount { host, guest: guest.to_owned(), writable: false });
     }
     if config.runtime == RuntimeType::Python
-        && let Some(host) = packages::site_packages(&home(config)?)?
+        && let Some(host) = packages::site_packages(&config.home()?)?
     {
         let guest = format!("{guest_root}/{SITE_PACKAGES_DIR}");
         mounts.push(Mount { host, guest, writable: false });
     }
     Ok(mounts)
-}
-
-fn home(config: &SandboxConfig) -> Result<Home, SandboxError> {
-    config.home.clone().map_or_else(Home::locate, Ok)
 }
 
 fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,0 +1,76 @@
+//! The contract with the guests; its other half is `guests/python/shim/abi.h`.
+
+use serde::{Deserialize, Serialize};
+
+/// Changes with anything in this file.
+pub const ABI_VERSION: i32 = 1;
+
+/// The module name of what a guest may ask of Belljar.
+pub const IMPORT_MODULE: &str = "belljar";
+
+/// Requests up to this size are written straight into a buffer of the guest's.
+pub const REQUEST_BUFFER_BYTES: usize = 16 * 1024;
+
+/// Bytes of the Mersenne twister's state: its index and 624 words.
+pub const RANDOM_STATE_BYTES: usize = 4 + 624 * 4;
+
+/// The index that makes the generator produce new numbers from its state at once.
+pub const RANDOM_STATE_USED_UP: u32 = 624;
+
+/// Whose code runs in the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Driver,
+    User,
+}
+
+impl Phase {
+    pub fn from_guest(phase: i32) -> Option<Phase> {
+        match phase {
+            0 => Some(Phase::Driver),
+            1 => Some(Phase::User),
+            _ => None,
+        }
+    }
+}
+
+/// Addresses in the guest's memory, learnt when the image was made and part of its manifest; never
+/// asked of a running guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Layout {
+    /// Set to 1: SIGINT has arrived.
+    pub interrupt_tripped: u32,
+    /// Set to 1: some signal has arrived.
+    pub any_tripped: u32,
+    /// Bit 1 set: the interpreter looks at signals before its next step.
+    pub eval_breaker: u32,
+    /// The shared random generator: its index, then its state.
+    pub random_state: u32,
+    /// Where requests go that fit it.
+    pub request_buffer: u32,
+}
+
+/// The bit of `eval_breaker` that means signals.
+pub const EVAL_BREAKER_SIGNALS: u32 = 1 << 1;
+
+impl Layout {
+    pub const WORDS: usize = 5;
+
+    pub fn from_words(words: [u32; Layout::WORDS]) -> Layout {
+        let [interrupt_tripped, any_tripped, eval_breaker, random_state, request_buffer] = words;
+        Layout { interrupt_tripped, any_tripped, eval_breaker, random_state, request_buffer }
+    }
+
+    /// True when everything lies inside a memory of this size.
+    pub fn fits(&self, memory_bytes: usize) -> bool {
+        let inside = |address: u32, len: usize| {
+            address as usize % 4 == 0 && address as usize + len <= memory_bytes
+        };
+        inside(self.interrupt_tripped, 4)
+            && inside(self.any_tripped, 4)
+            && inside(self.eval_breaker, 4)
+            && inside(self.random_state, RANDOM_STATE_BYTES)
+            && inside(self.request_buffer, REQUEST_BUFFER_BYTES)
+    }
+}

@@ -1,0 +1,221 @@
+//! Compiled guests on disk.
+//!
+//! Compiled code is trusted code: whoever can write it runs as us. So the directory must belong to
+//! this user and be closed to others, entries are replaced by renaming only, and an entry is used
+//! only when it is what was written: its BLAKE3 is checked whenever the file's identity and change
+//! time are not those recorded at the last check.
+
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::EngineError;
+
+/// A directory of compiled guests.
+pub struct Cache {
+    dir: PathBuf,
+}
+
+/// The parts of an entry, open and checked.
+pub struct Entry {
+    pub code: File,
+    pub image: File,
+}
+
+/// What an entry is made of when it is new.
+pub struct Parts {
+    pub code: Vec<u8>,
+    pub image: Vec<u8>,
+}
+
+/// The last check of an entry.
+#[derive(Serialize, Deserialize, PartialEq, Eq)]
+struct Stamp {
+    code: Seal,
+    image: Seal,
+}
+
+/// A file as it was when its contents were known to be right.
+#[derive(Serialize, Deserialize, PartialEq, Eq)]
+struct Seal {
+    blake3: String,
+    bytes: u64,
+    inode: u64,
+    /// Cannot be set by anyone; changes with every write, rename and change of mode.
+    changed: (i64, i64),
+}
+
+const CODE: &str = "cwasm";
+const IMAGE: &str = "img";
+const STAMP: &str = "stamp";
+
+impl Cache {
+    /// Opens the directory, making it if need be. Refuses one that others could write.
+    pub fn open(dir: &Path) -> Result<Cache, EngineError> {
+        let problem = |problem: String| EngineError::Cache { path: dir.to_owned(), problem };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)
+            .map_err(|error| problem(error.to_string()))?;
+        let metadata =
+            std::fs::symlink_metadata(dir).map_err(|error| problem(error.to_string()))?;
+        if !metadata.is_dir() {
+            return Err(problem("it is not a directory".to_owned()));
+        }
+        if let Some(reason) = others_can_write(&metadata) {
+            return Err(problem(reason));
+        }
+        Ok(Cache { dir: dir.to_owned() })
+    }
+
+    /// The entry `key`, made by `make` if it is missing or damaged. Only one process at a time
+    /// makes entries; the others wait and find them.
+    pub fn get(
+        &self,
+        key: &str,
+        make: impl FnOnce() -> Result<Parts, EngineError>,
+    ) -> Result<Entry, EngineError> {
+        if let Some(entry) = self.find(key) {
+            return Ok(entry);
+        }
+        let lock = self.create(&self.dir.join("lock"))?;
+        lock.lock()?;
+        match self.find(key) {
+            Some(entry) => Ok(entry),
+            None => {
+                self.write(key, &make()?)?;
+                self.find(key).ok_or_else(|| self.unusable("an entry cannot be read back"))
+            }
+        }
+    }
+
+    fn find(&self, key: &str) -> Option<Entry> {
+        let stamp = self.open_entry(key, STAMP)?;
+        match self.check(key, stamp) {
+            Ok(entry) => Some(entry),
+            Err(reason) => {
+                tracing::warn!(
+                    key,
+                    reason,
+                    "a compiled guest in the cache is damaged and will be made again"
+                );
+                None
+            }
+        }
+    }
+
+    fn check(&self, key: &str, stamp_file: File) -> Result<Entry, String> {
+        let mut text = String::new();
+        stamp_file.take(4096).read_to_string(&mut text).map_err(|error| error.to_string())?;
+        let stamp: Stamp =
+            serde_json::from_str(&text).map_err(|_| "its stamp is unreadable".to_owned())?;
+        let mut code = self.open_entry(key, CODE).ok_or("its code is missing")?;
+        let mut image = self.open_entry(key, IMAGE).ok_or("its image is missing")?;
+        let (code_seal, image_seal) =
+            (stamp.code.renewed(&mut code)?, stamp.image.renewed(&mut image)?);
+        let renewed = Stamp { code: code_seal, image: image_seal };
+        if renewed != stamp {
+            self.write_stamp(key, &renewed).map_err(|error| error.to_string())?;
+        }
+        Ok(Entry { code, image })
+    }
+
+    fn write(&self, key: &str, parts: &Parts) -> Result<(), EngineError> {
+        let code = self.put(key, CODE, &parts.code)?;
+        let image = self.put(key, IMAGE, &parts.image)?;
+        self.write_stamp(
+            key,
+            &Stamp { code: Seal::of(&code, &parts.code)?, image: Seal::of(&image, &parts.image)? },
+        )
+    }
+
+    fn write_stamp(&self, key: &str, stamp: &Stamp) -> Result<(), EngineError> {
+        let text = serde_json::to_vec(stamp).map_err(|error| self.unusable(&error.to_string()))?;
+        self.put(key, STAMP, &text).map(|_| ())
+    }
+
+    /// Writes a whole file or nothing.
+    fn put(&self, key: &str, part: &str, contents: &[u8]) -> Result<File, EngineError> {
+        let failed = |error: std::io::Error| self.unusable(&error.to_string());
+        let mut file =
+            tempfile::Builder::new().prefix(".new-").tempfile_in(&self.dir).map_err(failed)?;
+        file.write_all(contents).map_err(failed)?;
+        file.persist(self.path(key, part)).map_err(|error| failed(error.error))
+    }
+
+    /// Opens a file of an entry if it is there and only this user can have written it.
+    fn open_entry(&self, key: &str, part: &str) -> Option<File> {
+        let flags = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).ok()?;
+        let file =
+            OpenOptions::new().read(true).custom_flags(flags).open(self.path(key, part)).ok()?;
+        let metadata = file.metadata().ok()?;
+        (metadata.is_file() && others_can_write(&metadata).is_none()).then_some(file)
+    }
+
+    fn create(&self, path: &Path) -> Result<File, EngineError> {
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(|error| self.unusable(&error.to_string()))
+    }
+
+    fn path(&self, key: &str, part: &str) -> PathBuf {
+        self.dir.join(format!("{key}.{part}"))
+    }
+
+    fn unusable(&self, problem: &str) -> EngineError {
+        EngineError::Cache { path: self.dir.clone(), problem: problem.to_owned() }
+    }
+}
+
+impl Seal {
+    fn of(file: &File, contents: &[u8]) -> std::io::Result<Seal> {
+        Ok(Seal::new(blake3::hash(contents).to_hex().to_string(), &file.metadata()?))
+    }
+
+    fn new(blake3: String, metadata: &Metadata) -> Seal {
+        Seal {
+            blake3,
+            bytes: metadata.len(),
+            inode: metadata.ino(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// This seal if the file is untouched, a new one if its contents are still the same.
+    fn renewed(&self, file: &mut File) -> Result<Seal, String> {
+        let metadata = file.metadata().map_err(|error| error.to_string())?;
+        let unchecked = Seal::new(self.blake3.clone(), &metadata);
+        if unchecked == *self {
+            return Ok(unchecked);
+        }
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(&mut *file).map_err(|error| error.to_string())?;
+        if hasher.finalize().to_hex().as_str() == self.blake3 {
+            Ok(unchecked)
+        } else {
+            Err("its contents have changed".to_owned())
+        }
+    }
+}
+
+/// Why somebody else could have written this, if so.
+fn others_can_write(metadata: &Metadata) -> Option<String> {
+    let (owner, me) = (metadata.uid(), rustix::process::geteuid().as_raw());
+    if owner != me {
+        return Some(format!("it belongs to user {owner}, not to {me}"));
+    }
+    let mode = metadata.permissions().mode() & 0o777;
+    (mode & 0o022 != 0).then(|| format!("others may write to it (mode {mode:o})"))
+}
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;

@@ -1,0 +1,100 @@
+//! The wasmtime engine of one guest: configuration, compiled module, memory slots, imports.
+
+use std::sync::Arc;
+
+use wasmtime::{Caller, Config, Engine, InstancePre, Linker, Module, OptLevel};
+
+use crate::abi::{IMPORT_MODULE, Layout, Phase};
+use crate::error::EngineError;
+use crate::memory::{SlotCreator, SlotPool};
+use crate::stacks::StackPool;
+use crate::state::State;
+use crate::wasi;
+
+/// Native stack for guest code. Deep C recursion in the interpreter meets CPython's own limits first.
+const WASM_STACK_BYTES: usize = 4 * 1024 * 1024;
+
+/// The whole stack a guest runs on: its own part and room for host calls.
+const FIBER_STACK_BYTES: usize = WASM_STACK_BYTES + 1024 * 1024;
+
+/// All of a 32-bit memory, so that compiled code needs no bounds checks.
+const MEMORY_RESERVATION: u64 = 4 << 30;
+
+/// Settings every guest is compiled with. They decide the code, so a change makes old cache
+/// entries unusable, which wasmtime notices by itself.
+pub fn base_config() -> Config {
+    let mut config = Config::new();
+    config
+        .consume_fuel(true)
+        .cranelift_opt_level(OptLevel::Speed)
+        .max_wasm_stack(WASM_STACK_BYTES)
+        .async_stack_size(FIBER_STACK_BYTES)
+        .memory_reservation(MEMORY_RESERVATION)
+        .memory_may_move(false)
+        .memory_init_cow(false)
+        // Where in the guest something trapped tells nobody anything, and must not reach a result.
+        .wasm_backtrace_max_frames(None)
+        .generate_address_map(false)
+        .native_unwind_info(false)
+        .with_host_stack(Arc::new(StackPool::new()));
+    config
+}
+
+/// An engine that compiles and loads modules whose memories come from `slots`.
+pub fn slot_engine(slots: &Arc<SlotPool>) -> Result<Engine, EngineError> {
+    let mut config = base_config();
+    config.with_host_memory(Arc::new(SlotCreator(Arc::clone(slots))));
+    Engine::new(&config).map_err(EngineError::engine)
+}
+
+/// A guest ready to be instantiated any number of times, by any number of threads.
+pub struct ReadyGuest {
+    pub engine: Engine,
+    pub pre: InstancePre<State>,
+    pub slots: Arc<SlotPool>,
+    pub layout: Layout,
+}
+
+impl ReadyGuest {
+    pub fn new(
+        engine: Engine,
+        module: &Module,
+        slots: Arc<SlotPool>,
+        layout: Layout,
+    ) -> Result<ReadyGuest, EngineError> {
+        let pre = linker(&engine)
+            .and_then(|linker| linker.instantiate_pre(module))
+            .map_err(EngineError::engine)?;
+        Ok(ReadyGuest { engine, pre, slots, layout })
+    }
+}
+
+/// Everything a guest of ours can import.
+pub fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(engine);
+    wasi::add_to_linker(&mut linker)?;
+    linker.func_wrap(IMPORT_MODULE, "phase", enter_phase)?;
+    linker.func_wrap(
+        IMPORT_MODULE,
+        "host_call",
+        |_: Caller<'_, State>, _request: u32, _len: u32| -1i32,
+    )?;
+    linker.func_wrap(
+        IMPORT_MODULE,
+        "host_take",
+        |_: Caller<'_, State>, _reply: u32, _size: u32| {},
+    )?;
+    Ok(linker)
+}
+
+fn enter_phase(mut caller: Caller<'_, State>, phase: i32) -> wasmtime::Result<()> {
+    let Some(phase) = Phase::from_guest(phase) else { return Ok(()) };
+    let left = caller.get_fuel()?;
+    let state = caller.data_mut();
+    state.control.enter(phase);
+    state.memory_limit.enter(phase);
+    match state.meter.enter(phase, left) {
+        Some(fuel) => caller.set_fuel(fuel),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,247 @@
+//! One live guest: a memory slot with an interpreter in it, and the one call it answers.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use belljar_core::limits::{MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES};
+use wasmtime::{Memory, Store, Trap, TypedFunc};
+
+use crate::abi::{
+    EVAL_BREAKER_SIGNALS, Layout, RANDOM_STATE_BYTES, RANDOM_STATE_USED_UP, REQUEST_BUFFER_BYTES,
+};
+use crate::drive::{Control, StopCause, drive};
+use crate::engine::ReadyGuest;
+use crate::error::EngineError;
+use crate::state::{DRIVER_FUEL, State};
+use crate::wasi::{Abort, Wasi};
+
+/// Fuel between two looks at the clock: some fifteen microseconds of work.
+pub const YIELD_INTERVAL: u64 = 100_000;
+
+pub struct Instance {
+    store: Store<State>,
+    memory: Memory,
+    allocate: TypedFunc<u32, u32>,
+    call: TypedFunc<(u32, u32), u64>,
+    layout: Layout,
+    interrupted: bool,
+}
+
+/// How a call ended, with what it used.
+pub struct Called {
+    pub end: CallEnd,
+    /// Told to stop; `end` may still be an answer, when the guest ended by itself in time.
+    pub stop: Option<StopCause>,
+    pub fuel_used: u64,
+    pub memory_peak_bytes: usize,
+    pub memory_refused: bool,
+}
+
+/// Everything that can become of a call. All but `Answered` leave the guest unusable.
+pub enum CallEnd {
+    Answered(Vec<u8>),
+    /// The driver failed, or its answer makes no sense.
+    Nonsense,
+    Exited(i32),
+    OutOfFuel,
+    OutputFlood,
+    StackOverflow,
+    Crashed(String),
+    /// Stopped hard after it ignored an interrupt.
+    Stopped,
+}
+
+impl Instance {
+    pub fn new(guest: &ReadyGuest, wasi: Wasi, memory_bytes: u64) -> Result<Instance, EngineError> {
+        let mut store = Store::new(&guest.engine, State::new(wasi, memory_bytes));
+        store.limiter(|state| &mut state.memory_limit);
+        let instance =
+            at_once(guest.pre.instantiate_async(&mut store)).map_err(EngineError::engine)?;
+        let memory =
+            instance.get_memory(&mut store, "memory").ok_or_else(|| EngineError::abi("memory"))?;
+        let allocate = instance
+            .get_typed_func(&mut store, "belljar_alloc")
+            .map_err(|_| EngineError::abi("belljar_alloc"))?;
+        let call = instance
+            .get_typed_func(&mut store, "belljar_call")
+            .map_err(|_| EngineError::abi("belljar_call"))?;
+        store.data_mut().memory = Some(memory);
+        store.fuel_async_yield_interval(Some(YIELD_INTERVAL)).map_err(EngineError::engine)?;
+        let mut instance =
+            Instance { store, memory, allocate, call, layout: guest.layout, interrupted: false };
+        instance.renew_random()?;
+        Ok(instance)
+    }
+
+    /// Gives the interpreter's shared random generator a state nobody else has.
+    fn renew_random(&mut self) -> Result<(), EngineError> {
+        let mut state = [0; RANDOM_STATE_BYTES];
+        let (index, words) = state.split_at_mut(4);
+        index.copy_from_slice(&RANDOM_STATE_USED_UP.to_le_bytes());
+        self.store.data_mut().wasi.fill_random(words).map_err(EngineError::Io)?;
+        let address = self.layout.random_state as usize;
+        self.memory
+            .write(&mut self.store, address, &state)
+            .map_err(|_| EngineError::abi("random state"))
+    }
+
+    /// The handle with which another thread can stop a call.
+    pub fn control(&self) -> Arc<Control> {
+        Arc::clone(&self.store.data().control)
+    }
+
+    pub fn wasi_mut(&mut self) -> &mut Wasi {
+        &mut self.store.data_mut().wasi
+    }
+
+    /// Sends a request to the guest's driver and runs it to its end, whatever that is.
+    pub fn call(
+        &mut self,
+        request: &[u8],
+        fuel: u64,
+        timeout: Duration,
+    ) -> Result<Called, EngineError> {
+        if request.len() > MAX_REQUEST_BYTES {
+            return Err(EngineError::RequestTooLarge { bytes: request.len() });
+        }
+        self.settle_interrupt();
+        self.store.set_fuel(DRIVER_FUEL).map_err(EngineError::engine)?;
+        self.store.data_mut().meter.start(fuel);
+        let deadline = Instant::now() + timeout;
+        let control = self.control();
+        let words = InterruptWords::new(&self.memory, &self.store, &self.layout);
+        let future =
+            send(&mut self.store, self.memory, &self.allocate, &self.call, &self.layout, request);
+        // SAFETY: `drive` calls this between two polls of the only future that runs this guest, on
+        // the same thread, so nothing else touches the memory; it neither moves nor shrinks while
+        // the store lives, and the store outlives the call.
+        let driven = drive(future, &control, deadline, || unsafe { words.trip() });
+        self.interrupted = driven.stop.is_some();
+        let end = match driven.output {
+            None => CallEnd::Stopped,
+            Some(Ok(packed)) => self.read_answer(packed),
+            Some(Err(error)) => classify(&error),
+        };
+        let left = self.store.get_fuel().map_err(EngineError::engine)?;
+        let state = self.store.data_mut();
+        let fuel_used =
+            if matches!(end, CallEnd::OutOfFuel) { fuel } else { state.meter.used(left) };
+        Ok(Called {
+            end,
+            stop: driven.stop,
+            fuel_used,
+            memory_peak_bytes: state.memory_limit.peak(),
+            memory_refused: state.memory_limit.take_refused(),
+        })
+    }
+
+    /// An interrupt that came too late for the last call must not hit this one.
+    fn settle_interrupt(&mut self) {
+        if std::mem::take(&mut self.interrupted) {
+            let words = InterruptWords::new(&self.memory, &self.store, &self.layout);
+            // SAFETY: the guest does not run now, and `self` is borrowed for the whole call.
+            unsafe { words.clear() };
+        }
+    }
+
+    fn read_answer(&self, packed: u64) -> CallEnd {
+        let (address, len) = ((packed >> 32) as usize, (packed & 0xffff_ffff) as usize);
+        if packed == 0 || len > MAX_RESPONSE_BYTES {
+            return CallEnd::Nonsense;
+        }
+        match self.memory.data(&self.store).get(address..address + len) {
+            Some(bytes) => CallEnd::Answered(bytes.to_vec()),
+            None => CallEnd::Nonsense,
+        }
+    }
+}
+
+/// The result of a future that has nothing to wait for: our guests run no code when they are made.
+fn at_once<T>(future: impl Future<Output = wasmtime::Result<T>>) -> wasmtime::Result<T> {
+    let mut context = Context::from_waker(Waker::noop());
+    match pin!(future).poll(&mut context) {
+        Poll::Ready(result) => result,
+        Poll::Pending => Err(wasmtime::format_err!("the guest ran code while it was made")),
+    }
+}
+
+async fn send(
+    store: &mut Store<State>,
+    memory: Memory,
+    allocate: &TypedFunc<u32, u32>,
+    call: &TypedFunc<(u32, u32), u64>,
+    layout: &Layout,
+    request: &[u8],
+) -> wasmtime::Result<u64> {
+    let len = u32::try_from(request.len())?;
+    let address = if request.len() <= REQUEST_BUFFER_BYTES {
+        layout.request_buffer
+    } else {
+        allocate.call_async(&mut *store, len).await?
+    };
+    if address == 0 {
+        // No room for the request itself: the driver could not have answered either.
+        return Ok(0);
+    }
+    memory.write(&mut *store, address as usize, request)?;
+    call.call_async(store, (address, len)).await
+}
+
+pub fn classify(error: &wasmtime::Error) -> CallEnd {
+    if let Some(abort) = error.downcast_ref::<Abort>() {
+        return match abort {
+            Abort::Exit(code) => CallEnd::Exited(*code),
+            Abort::OutputFlood => CallEnd::OutputFlood,
+        };
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::OutOfFuel) => CallEnd::OutOfFuel,
+        Some(Trap::StackOverflow) => CallEnd::StackOverflow,
+        Some(trap) => CallEnd::Crashed(trap.to_string()),
+        None => CallEnd::Crashed("the guest broke off".to_owned()),
+    }
+}
+
+/// The three words of the guest's memory that mean "SIGINT has arrived".
+struct InterruptWords {
+    interrupt_tripped: *mut u32,
+    any_tripped: *mut u32,
+    eval_breaker: *mut u32,
+}
+
+impl InterruptWords {
+    fn new(memory: &Memory, store: &Store<State>, layout: &Layout) -> InterruptWords {
+        let base = memory.data_ptr(store);
+        // `Layout::fits` was checked against the image when the guest was loaded.
+        let word = |address: u32| base.wrapping_add(address as usize).cast::<u32>();
+        InterruptWords {
+            interrupt_tripped: word(layout.interrupt_tripped),
+            any_tripped: word(layout.any_tripped),
+            eval_breaker: word(layout.eval_breaker),
+        }
+    }
+
+    /// # Safety
+    /// The memory is alive, no guest code runs in it and nobody holds references into it.
+    unsafe fn trip(&self) {
+        // SAFETY: the caller's promise; the addresses are aligned and inside the memory.
+        unsafe {
+            self.interrupt_tripped.write(1);
+            self.any_tripped.write(1);
+            self.eval_breaker.write(self.eval_breaker.read() | EVAL_BREAKER_SIGNALS);
+        }
+    }
+
+    /// # Safety
+    /// As for `trip`.
+    unsafe fn clear(&self) {
+        // SAFETY: the caller's promise; the addresses are aligned and inside the memory.
+        unsafe {
+            self.interrupt_tripped.write(0);
+            self.any_tripped.write(0);
+            self.eval_breaker.write(self.eval_breaker.read() & !EVAL_BREAKER_SIGNALS);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Belljar's WebAssembly engine: a fresh interpreter is a copy-on-write view of a booted one.
+//!
+//! The only crate that names wasmtime. It knows guests, memory, time and fuel; it decides nothing
+//! about policies and classifies nothing: see the `belljar` crate for that.
+
+mod abi;
+#[cfg(feature = "bake")]
+pub mod bake;
+mod cache;
+mod command;
+mod drive;
+mod engine;
+mod error;
+mod guest;
+mod instance;
+mod memory;
+mod python;
+mod stacks;
+mod state;
+mod wasi;
+
+pub use abi::{ABI_VERSION, Layout};
+pub use command::{CommandGuest, CommandRun};
+pub use drive::StopCause;
+pub use error::EngineError;
+pub use guest::{Manifest, Part};
+pub use instance::{CallEnd, Called};
+pub use memory::written_pages_are_known;
+pub use python::{
+    Answer, CancelHandle, Cell, CompileEvent, DriverError, Limits, Observer, PythonGuest,
+    PythonInstance, Surroundings,
+};
+pub use wasi::{Delta, Denials, Grant, Mount, Overlay, Quota, Traces, open_directory};

@@ -1,0 +1,13 @@
+//! Linear memories as copy-on-write views of a booted interpreter.
+//!
+//! A [`SlotPool`] hands wasmtime memories that already hold the image and takes them back when
+//! their sandbox ends. A used slot is made equal to the image again by copying back the few pages
+//! that were written, so the next tenant takes no page faults for them.
+
+mod mapping;
+mod pagemap;
+mod slots;
+
+pub use mapping::{Mapping, PAGE};
+pub use pagemap::is_supported as written_pages_are_known;
+pub use slots::{Image, SlotCreator, SlotPool};

@@ -1,0 +1,218 @@
+//! The pool of memory slots.
+
+use std::fs::File;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crossbeam_queue::ArrayQueue;
+use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
+
+use super::mapping::{Mapping, PAGE};
+use super::pagemap;
+
+/// Idle slots kept for reuse; each costs at most [`KEPT_PAGES`] of memory.
+const MAX_IDLE_SLOTS: usize = 64;
+
+/// Pages of a slot that stay resident between two tenants; what a sandbox wrote beyond that is
+/// given back to the system, so one heavy user does not make a slot heavy for good.
+const KEPT_PAGES: usize = 1024;
+
+/// The memory of a booted interpreter: a file that every slot maps copy-on-write.
+pub struct Image {
+    file: File,
+    view: Mapping,
+}
+
+impl Image {
+    /// Takes a file whose length is a multiple of the page size.
+    pub fn new(file: File) -> std::io::Result<Image> {
+        let len = usize::try_from(file.metadata()?.len()).unwrap_or(0);
+        if len == 0 || len % PAGE != 0 {
+            return Err(std::io::Error::other("the image is empty or not a whole number of pages"));
+        }
+        let view = Mapping::read_only(&file, len)?;
+        Ok(Image { file, view })
+    }
+
+    pub fn len(&self) -> usize {
+        self.view.len()
+    }
+}
+
+/// Hands out memories that hold the image, and takes them back.
+pub struct SlotPool {
+    image: Image,
+    idle: ArrayQueue<Mapping>,
+    live: AtomicUsize,
+}
+
+impl SlotPool {
+    pub fn new(image: Image) -> Arc<SlotPool> {
+        Arc::new(SlotPool {
+            image,
+            idle: ArrayQueue::new(MAX_IDLE_SLOTS),
+            live: AtomicUsize::new(0),
+        })
+    }
+
+    pub fn image_len(&self) -> usize {
+        self.image.len()
+    }
+
+    /// Memories in use now.
+    pub fn live(&self) -> usize {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    fn take(self: &Arc<Self>, capacity: usize, guard: usize) -> rustix::io::Result<Slot> {
+        let mapping = match self.idle.pop() {
+            Some(mapping) if mapping.len() == capacity + guard => mapping,
+            _ => self.map(capacity + guard)?,
+        };
+        self.live.fetch_add(1, Ordering::Relaxed);
+        Ok(Slot {
+            mapping: Some(mapping),
+            size: self.image.len(),
+            capacity,
+            pool: Arc::clone(self),
+        })
+    }
+
+    fn map(&self, len: usize) -> rustix::io::Result<Mapping> {
+        let mapping = Mapping::reserve(len)?;
+        // SAFETY: the mapping is new; nobody has seen it.
+        unsafe { mapping.cover_with_file(&self.image.file, self.image.len()) }?;
+        Ok(mapping)
+    }
+
+    /// Makes a used slot equal to a new one. `size` is how far its tenant had grown it.
+    ///
+    /// # Safety
+    /// The tenant is gone: nobody holds references into the mapping.
+    unsafe fn reset(&self, mapping: &Mapping, size: usize) -> rustix::io::Result<()> {
+        let image_len = self.image.len();
+        // SAFETY (all blocks below): the caller promises that the tenant is gone; the ranges lie in the mapping.
+        if unsafe { self.copy_back(mapping) }.is_err() {
+            unsafe { mapping.forget(0..image_len) }?;
+        }
+        unsafe { mapping.forget(image_len..size) }?;
+        unsafe { mapping.close(image_len..size) }
+    }
+
+    /// Copies the image over every page the tenant wrote.
+    ///
+    /// # Safety
+    /// As for `reset`.
+    unsafe fn copy_back(&self, mapping: &Mapping) -> rustix::io::Result<()> {
+        let base = mapping.base() as usize;
+        let mut kept = 0;
+        let mut failure = Ok(());
+        pagemap::written_pages(base..base + self.image.len(), |written: Range<usize>| {
+            let range = written.start - base..written.end - base;
+            kept += range.len() / PAGE;
+            if kept > KEPT_PAGES {
+                // SAFETY: the caller promises that the tenant is gone.
+                failure = failure.and(unsafe { mapping.forget(range) });
+            } else {
+                // SAFETY: `range` lies inside the image's length on both sides, source and target
+                // are different mappings, and the caller promises that the tenant is gone.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(
+                        self.image.view.base().add(range.start),
+                        mapping.base().add(range.start),
+                        range.len(),
+                    );
+                }
+            }
+        })?;
+        failure
+    }
+}
+
+/// One linear memory in use.
+struct Slot {
+    /// `None` only while dropping.
+    mapping: Option<Mapping>,
+    size: usize,
+    capacity: usize,
+    pool: Arc<SlotPool>,
+}
+
+impl Slot {
+    fn base(&self) -> *mut u8 {
+        self.mapping.as_ref().map_or(std::ptr::null_mut(), Mapping::base)
+    }
+}
+
+// SAFETY: `base` is stable for the slot's life, `capacity` bytes are reserved behind it plus the
+// guard that wasmtime asked for, exactly `size` bytes are accessible, and growth never moves.
+unsafe impl LinearMemory for Slot {
+    fn byte_size(&self) -> usize {
+        self.size
+    }
+
+    fn byte_capacity(&self) -> usize {
+        self.capacity
+    }
+
+    fn grow_to(&mut self, new_size: usize) -> wasmtime::Result<()> {
+        let Some(mapping) = &self.mapping else {
+            return Err(wasmtime::format_err!("the memory is gone"));
+        };
+        if new_size < self.size || new_size > self.capacity {
+            return Err(wasmtime::format_err!("a memory cannot grow to {new_size} bytes"));
+        }
+        mapping.open(self.size..new_size).map_err(std::io::Error::from)?;
+        self.size = new_size;
+        Ok(())
+    }
+
+    fn as_ptr(&self) -> *mut u8 {
+        self.base()
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.pool.live.fetch_sub(1, Ordering::Relaxed);
+        let Some(mapping) = self.mapping.take() else { return };
+        // SAFETY: wasmtime drops a memory only when its store is gone, so no tenant is left.
+        if unsafe { self.pool.reset(&mapping, self.size) }.is_ok() {
+            // A full pool gives the mapping back, and dropping it unmaps.
+            let _ = self.pool.idle.push(mapping);
+        }
+    }
+}
+
+/// What wasmtime asks for memories.
+pub struct SlotCreator(pub Arc<SlotPool>);
+
+// SAFETY: see `Slot`. Memories are not zero-filled but hold the image, which is what the modules
+// compiled for this engine expect: their data segments were moved into it.
+unsafe impl MemoryCreator for SlotCreator {
+    fn new_memory(
+        &self,
+        _: MemoryType,
+        minimum: usize,
+        _: Option<usize>,
+        reserved: Option<usize>,
+        guard: usize,
+    ) -> Result<Box<dyn LinearMemory>, String> {
+        let image_len = self.0.image_len();
+        let capacity = reserved.ok_or("memories need a fixed reservation")?;
+        if minimum != image_len || capacity < image_len {
+            return Err(format!(
+                "the module wants {minimum} bytes of memory, the image has {image_len}"
+            ));
+        }
+        match self.0.take(capacity, guard) {
+            Ok(slot) => Ok(Box::new(slot)),
+            Err(error) => Err(format!("no address space for a memory: {error}")),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "slots_tests.rs"]
+mod tests;

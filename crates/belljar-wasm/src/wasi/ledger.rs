@@ -1,0 +1,184 @@
+//! What a sandbox did to its workspace: which files it created, changed and removed, and how much
+//! it may still add. Kept while it happens, so its cost does not depend on files nobody touched.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::errno::{Errno, Result};
+
+/// How a file stands compared with the beginning.
+#[derive(Debug)]
+struct Entry {
+    existed: bool,
+    exists: bool,
+    changed: bool,
+}
+
+/// Bytes and files a sandbox may add to its workspace.
+#[derive(Clone, Copy, Debug)]
+pub struct Quota {
+    pub bytes: u64,
+    pub files: u64,
+}
+
+#[derive(Debug)]
+pub struct Ledger {
+    entries: BTreeMap<PathBuf, Entry>,
+    quota: Quota,
+    bytes: u64,
+    files: u64,
+    exceeded: bool,
+}
+
+/// The files that differ from the beginning, sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delta {
+    pub created: Vec<String>,
+    pub modified: Vec<String>,
+    pub deleted: Vec<String>,
+}
+
+impl Ledger {
+    pub fn new(quota: Quota) -> Ledger {
+        Ledger { entries: BTreeMap::new(), quota, bytes: 0, files: 0, exceeded: false }
+    }
+
+    /// True once something was refused because of the quota.
+    pub fn exceeded(&self) -> bool {
+        self.exceeded
+    }
+
+    pub fn clear_exceeded(&mut self) {
+        self.exceeded = false;
+    }
+
+    /// Asks for room for more bytes. Only what is granted may be written.
+    pub fn charge_bytes(&mut self, bytes: u64) -> Result<()> {
+        if self.bytes.saturating_add(bytes) > self.quota.bytes {
+            self.exceeded = true;
+            return Err(Errno::NOSPC);
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Gives back bytes: a write that came out shorter, a file that shrank or went away.
+    pub fn credit_bytes(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    /// Asks for room for one more file, directory or link.
+    pub fn charge_file(&mut self) -> Result<()> {
+        if self.files >= self.quota.files {
+            self.exceeded = true;
+            return Err(Errno::NOSPC);
+        }
+        self.files += 1;
+        Ok(())
+    }
+
+    pub fn credit_file(&mut self) {
+        self.files = self.files.saturating_sub(1);
+    }
+
+    pub fn created(&mut self, path: PathBuf) {
+        let entry = self.entries.entry(path).or_insert(Entry {
+            existed: false,
+            exists: true,
+            changed: true,
+        });
+        entry.exists = true;
+        entry.changed = true;
+    }
+
+    pub fn changed(&mut self, path: &Path) {
+        match self.entries.get_mut(path) {
+            Some(entry) => entry.changed = true,
+            None => {
+                self.entries.insert(
+                    path.to_path_buf(),
+                    Entry { existed: true, exists: true, changed: true },
+                );
+            }
+        }
+    }
+
+    pub fn removed(&mut self, path: PathBuf) {
+        let entry = self.entries.entry(path.clone()).or_insert(Entry {
+            existed: true,
+            exists: true,
+            changed: false,
+        });
+        entry.exists = false;
+        if !entry.existed {
+            // Came and went: nothing to tell, and nothing to keep in memory.
+            self.entries.remove(&path);
+        }
+    }
+
+    /// What differs from the beginning.
+    pub fn delta(&self) -> Delta {
+        let mut delta = Delta::default();
+        for (path, entry) in &self.entries {
+            let list = match (entry.existed, entry.exists) {
+                (false, true) => &mut delta.created,
+                (true, false) => &mut delta.deleted,
+                (true, true) if entry.changed => &mut delta.modified,
+                (true, true) | (false, false) => continue,
+            };
+            list.push(path.to_string_lossy().into_owned());
+        }
+        delta
+    }
+
+    /// Begins anew: what is there now is the beginning. Quotas go on.
+    pub fn restart_delta(&mut self) {
+        self.entries.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger() -> Ledger {
+        Ledger::new(Quota { bytes: 100, files: 2 })
+    }
+
+    #[test]
+    fn a_file_that_came_and_went_leaves_no_trace() {
+        let mut ledger = ledger();
+        ledger.created("a".into());
+        ledger.removed("a".into());
+        assert_eq!(ledger.delta(), Delta::default());
+        assert!(ledger.entries.is_empty());
+    }
+
+    #[test]
+    fn a_file_removed_and_made_again_is_modified() {
+        let mut ledger = ledger();
+        ledger.removed("a".into());
+        ledger.created("a".into());
+        assert_eq!(ledger.delta(), Delta { modified: vec!["a".into()], ..Delta::default() });
+    }
+
+    #[test]
+    fn a_created_file_stays_created_when_written_again() {
+        let mut ledger = ledger();
+        ledger.created("a".into());
+        ledger.changed(Path::new("a"));
+        assert_eq!(ledger.delta(), Delta { created: vec!["a".into()], ..Delta::default() });
+    }
+
+    #[test]
+    fn the_quota_refuses_what_does_not_fit_and_grants_what_does() {
+        let mut ledger = ledger();
+        assert_eq!(ledger.charge_bytes(101), Err(Errno::NOSPC));
+        assert!(ledger.exceeded());
+        assert_eq!(ledger.charge_bytes(100), Ok(()));
+        ledger.credit_bytes(50);
+        assert_eq!(ledger.charge_bytes(50), Ok(()));
+        assert_eq!((ledger.charge_file(), ledger.charge_file()), (Ok(()), Ok(())));
+        assert_eq!(ledger.charge_file(), Err(Errno::NOSPC));
+    }
+}

@@ -1,0 +1,150 @@
+//! WASI preview 1 for one guest: the mounts it was given, capped output, a ledger of what it did.
+//!
+//! Path resolution is cap-std's. The rest is Belljar's own instead of a wrapper around
+//! wasmtime-wasi, because quotas, exact file deltas, virtual files and descriptors that can be
+//! saved with a session all need the descriptor table itself.
+
+mod errno;
+mod files;
+mod ledger;
+mod linker;
+mod output;
+mod paths;
+mod poll;
+mod sources;
+mod table;
+mod view;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use belljar_core::text::CappedBytes;
+use cap_std::fs::Dir;
+
+use ledger::Ledger;
+pub use ledger::{Delta, Quota};
+pub use linker::add_to_linker;
+use output::Output;
+use sources::{Clock, Random};
+use table::{Descriptor, OpenDir, Table};
+pub use table::{Mount, Overlay};
+
+/// Ends the guest from inside a host call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Abort {
+    #[error("the guest exited with code {0}")]
+    Exit(i32),
+    #[error("the guest wrote far more output than it may")]
+    OutputFlood,
+}
+
+/// What a guest is given.
+pub struct Grant {
+    pub mounts: Vec<Mount>,
+    pub overlay: Option<Overlay>,
+    pub args: Vec<String>,
+    pub env: Vec<(String, String)>,
+    pub stdout_max_bytes: u64,
+    pub stderr_max_bytes: u64,
+    pub quota: Quota,
+    pub deterministic: bool,
+}
+
+pub struct Wasi {
+    table: Table,
+    mounts: Vec<Mount>,
+    overlay: Option<Overlay>,
+    args: Vec<String>,
+    env: Vec<String>,
+    stdout: Output,
+    stderr: Output,
+    stdout_max_bytes: u64,
+    stderr_max_bytes: u64,
+    ledger: Ledger,
+    clock: Clock,
+    random: Random,
+    denials: Denials,
+}
+
+/// Attempts to reach outside, counted; the first is kept for the log.
+#[derive(Clone, Debug, Default)]
+pub struct Denials {
+    pub count: u64,
+    pub first: Option<String>,
+}
+
+impl Denials {
+    fn note(&mut self, path: &Path) {
+        self.count += 1;
+        if self.first.is_none() {
+            self.first = Some(path.to_string_lossy().into_owned());
+        }
+    }
+}
+
+/// What one execution left behind.
+pub struct Traces {
+    pub stdout: CappedBytes,
+    pub stderr: CappedBytes,
+    pub delta: Delta,
+    pub quota_exceeded: bool,
+    pub denials: Denials,
+}
+
+impl Wasi {
+    pub fn new(grant: Grant) -> Wasi {
+        let preopened = grant.mounts.iter().enumerate().map(|(index, mount)| {
+            Descriptor::Dir(OpenDir {
+                dir: Arc::clone(&mount.dir),
+                mount: index,
+                path: Path::new("").to_path_buf(),
+                preopened_as: Some(mount.guest_path.clone()),
+                listing: Vec::new(),
+            })
+        });
+        let standard = [
+            Descriptor::Stdin,
+            Descriptor::Stdout,
+            Descriptor::Stderr,
+            Descriptor::Root { preopened: true },
+        ];
+        Wasi {
+            table: Table::new(standard.into_iter().chain(preopened)),
+            mounts: grant.mounts,
+            overlay: grant.overlay,
+            args: grant.args,
+            env: grant.env.into_iter().map(|(name, value)| format!("{name}={value}")).collect(),
+            stdout: Output::new(grant.stdout_max_bytes),
+            stderr: Output::new(grant.stderr_max_bytes),
+            stdout_max_bytes: grant.stdout_max_bytes,
+            stderr_max_bytes: grant.stderr_max_bytes,
+            ledger: Ledger::new(grant.quota),
+            clock: Clock::new(grant.deterministic),
+            random: Random::new(grant.deterministic),
+            denials: Denials::default(),
+        }
+    }
+
+    /// Takes what has gathered since the last call.
+    pub fn take_traces(&mut self) -> Traces {
+        let traces = Traces {
+            stdout: self.stdout.take(self.stdout_max_bytes),
+            stderr: self.stderr.take(self.stderr_max_bytes),
+            delta: self.ledger.delta(),
+            quota_exceeded: self.ledger.exceeded(),
+            denials: std::mem::take(&mut self.denials),
+        };
+        self.ledger.restart_delta();
+        self.ledger.clear_exceeded();
+        traces
+    }
+
+    pub fn fill_random(&mut self, bytes: &mut [u8]) -> std::io::Result<()> {
+        self.random.fill(bytes).map_err(|_| std::io::Error::other("the system has no randomness"))
+    }
+}
+
+/// Opens a directory of the host to be mounted.
+pub fn open_directory(path: &Path) -> std::io::Result<Arc<Dir>> {
+    Ok(Arc::new(Dir::open_ambient_dir(path, cap_std::ambient_authority())?))
+}

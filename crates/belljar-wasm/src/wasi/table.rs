@@ -1,0 +1,187 @@
+//! What a guest's descriptors stand for.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use belljar_core::limits::MAX_OPEN_FILES;
+use cap_std::fs::{Dir, Metadata, MetadataExt};
+
+use super::errno::{Errno, Result};
+
+/// A directory of the host that the guest sees.
+#[derive(Clone)]
+pub struct Mount {
+    pub guest_path: String,
+    pub dir: Arc<Dir>,
+    pub writable: bool,
+}
+
+/// A file that exists only for the guest: read-only, in the root of a mount.
+#[derive(Clone)]
+pub struct Overlay {
+    pub mount: usize,
+    pub name: String,
+    pub contents: Arc<[u8]>,
+}
+
+pub enum Descriptor {
+    Stdin,
+    Stdout,
+    Stderr,
+    /// The directory above all mounts. It holds nothing else: every other path through it is denied.
+    Root {
+        preopened: bool,
+    },
+    Dir(OpenDir),
+    File(OpenFile),
+    Overlay(OpenOverlay),
+}
+
+pub struct OpenDir {
+    pub dir: Arc<Dir>,
+    pub mount: usize,
+    /// Where it is below its mount; empty for the mount itself.
+    pub path: PathBuf,
+    /// The name under which the guest was given it at the start.
+    pub preopened_as: Option<String>,
+    /// What the last full listing found, so that cookies stay valid while entries change.
+    pub listing: Vec<Listed>,
+}
+
+pub struct Listed {
+    pub name: OsString,
+    pub inode: u64,
+    pub kind: Kind,
+}
+
+pub struct OpenFile {
+    pub file: File,
+    pub mount: usize,
+    pub path: PathBuf,
+    pub position: u64,
+    pub readable: bool,
+    pub writable: bool,
+    pub append: bool,
+    pub identity: Identity,
+}
+
+pub struct OpenOverlay {
+    pub contents: Arc<[u8]>,
+    pub position: u64,
+}
+
+/// Which file a name or descriptor leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    pub fn of(metadata: &Metadata) -> Identity {
+        Identity { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
+/// WASI's file types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Unknown = 0,
+    CharacterDevice = 2,
+    Directory = 3,
+    File = 4,
+    Symlink = 7,
+}
+
+impl Kind {
+    pub fn of(kind: cap_std::fs::FileType) -> Kind {
+        if kind.is_dir() {
+            Kind::Directory
+        } else if kind.is_file() {
+            Kind::File
+        } else if kind.is_symlink() {
+            Kind::Symlink
+        } else {
+            Kind::Unknown
+        }
+    }
+}
+
+/// The guest's descriptors by number.
+pub struct Table(Vec<Option<Descriptor>>);
+
+impl Table {
+    pub fn new(descriptors: impl IntoIterator<Item = Descriptor>) -> Table {
+        Table(descriptors.into_iter().map(Some).collect())
+    }
+
+    pub fn get(&self, fd: u32) -> Result<&Descriptor> {
+        self.0.get(fd as usize).and_then(Option::as_ref).ok_or(Errno::BADF)
+    }
+
+    pub fn get_mut(&mut self, fd: u32) -> Result<&mut Descriptor> {
+        self.0.get_mut(fd as usize).and_then(Option::as_mut).ok_or(Errno::BADF)
+    }
+
+    pub fn file_mut(&mut self, fd: u32) -> Result<&mut OpenFile> {
+        match self.get_mut(fd)? {
+            Descriptor::File(file) => Ok(file),
+            Descriptor::Dir(_) | Descriptor::Root { .. } => Err(Errno::ISDIR),
+            Descriptor::Stdin | Descriptor::Stdout | Descriptor::Stderr => Err(Errno::SPIPE),
+            Descriptor::Overlay(_) => Err(Errno::ROFS),
+        }
+    }
+
+    pub fn has_room(&self) -> Result<()> {
+        if self.0.iter().flatten().count() < MAX_OPEN_FILES { Ok(()) } else { Err(Errno::MFILE) }
+    }
+
+    pub fn insert(&mut self, descriptor: Descriptor) -> Result<u32> {
+        self.has_room()?;
+        let fd = self.0.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.0.push(None);
+            self.0.len() - 1
+        });
+        self.0[fd] = Some(descriptor);
+        u32::try_from(fd).map_err(|_| Errno::MFILE)
+    }
+
+    pub fn remove(&mut self, fd: u32) -> Result<Descriptor> {
+        self.0.get_mut(fd as usize).and_then(Option::take).ok_or(Errno::BADF)
+    }
+
+    /// Puts a descriptor at a number that was in use before.
+    pub fn insert_at(&mut self, fd: u32, descriptor: Descriptor) -> Result<()> {
+        *self.0.get_mut(fd as usize).ok_or(Errno::BADF)? = Some(descriptor);
+        Ok(())
+    }
+
+    /// True when some descriptor still leads to this file.
+    pub fn holds(&self, identity: Identity) -> bool {
+        self.0.iter().flatten().any(
+            |descriptor| matches!(descriptor, Descriptor::File(file) if file.identity == identity),
+        )
+    }
+
+    /// Keeps the paths of open descriptors true after a rename.
+    pub fn moved(&mut self, mount: usize, from: &std::path::Path, to: &std::path::Path) {
+        for descriptor in self.0.iter_mut().flatten() {
+            let (place, path) = match descriptor {
+                Descriptor::Dir(dir) => (dir.mount, &mut dir.path),
+                Descriptor::File(file) => (file.mount, &mut file.path),
+                Descriptor::Stdin
+                | Descriptor::Stdout
+                | Descriptor::Stderr
+                | Descriptor::Root { .. }
+                | Descriptor::Overlay(_) => continue,
+            };
+            if place == mount
+                && let Ok(rest) = path.strip_prefix(from)
+            {
+                *path = if rest.as_os_str().is_empty() { to.to_path_buf() } else { to.join(rest) };
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Loaded guests, shared by everything in this process.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+pub use belljar_wasm::CompileEvent;
+use belljar_wasm::{EngineError, PythonGuest};
+
+type Observer = Box<dyn Fn(CompileEvent) + Send + Sync>;
+
+static OBSERVER: OnceLock<Observer> = OnceLock::new();
+
+/// Sets who is told when a guest has to be compiled first, which takes some seconds. The first
+/// caller wins: this is for programs, which have one place to show progress.
+pub fn on_compile(observer: impl Fn(CompileEvent) + Send + Sync + 'static) {
+    let _ = OBSERVER.set(Box::new(observer));
+}
+
+/// The Python guest with its code in `cache_dir`, loaded once per process.
+pub(super) fn python(cache_dir: &Path) -> Result<Arc<PythonGuest>, EngineError> {
+    static LOADED: Mutex<Option<HashMap<PathBuf, Arc<PythonGuest>>>> = Mutex::new(None);
+    // Held while loading, so that threads starting together compile once. An entry is inserted
+    // whole or not at all, so a poisoned lock protects nothing broken.
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    let loaded = loaded.get_or_insert_default();
+    if let Some(guest) = loaded.get(cache_dir) {
+        return Ok(Arc::clone(guest));
+    }
+    let guest = Arc::new(load(cache_dir)?);
+    loaded.insert(cache_dir.to_owned(), Arc::clone(&guest));
+    Ok(guest)
+}
+
+fn load(cache_dir: &Path) -> Result<PythonGuest, EngineError> {
+    let observer = |event| {
+        if let Some(observer) = OBSERVER.get() {
+            observer(event);
+        }
+    };
+    match PythonGuest::load(cache_dir, &observer) {
+        Err(EngineError::Cache { path, problem }) => {
+            // Without a cache every process compiles anew, but sandboxes work.
+            tracing::warn!(path = %path.display(), problem, "compiled guests cannot be kept");
+            PythonGuest::load(tempfile::tempdir()?.path(), &observer)
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,55 @@
+"""Answers the host's requests: JSON in, JSON out, one at a time."""
+
+import logging
+import os
+import sys
+import tempfile
+from json import dumps, loads
+from time import time_ns
+
+from . import cells
+
+
+def handle(request):
+    request = loads(request)
+    answer = _operations[request["op"]](request)
+    # What JSON cannot carry (a lone half of a surrogate pair) becomes a question mark.
+    return dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _execute(request):
+    surroundings = request.get("surroundings")
+    if surroundings is not None:
+        _settle_in(surroundings)
+    outcome = cells.run(request["code"], request["filename"], request["value"])
+    return {"exit_code": outcome.exit_code, "error": outcome.error, "value": outcome.value}
+
+
+def _validate(request):
+    return {"error": cells.check(request["code"], request["filename"])}
+
+
+def _settle_in(surroundings):
+    """What a frozen interpreter cannot know: where and when it woke up, and for whom."""
+    os.environ.update(surroundings["env"])
+    workspace = surroundings["workspace"]
+    tempfile.tempdir = workspace
+    if workspace != "/app":
+        os.chdir(workspace)
+    sys.path += surroundings["path"]
+    sys.argv[:] = surroundings["argv"]
+    logging._startTime = time_ns()
+
+
+_operations = {"execute": _execute, "validate": _validate}
+
+
+def warm_up():
+    """Runs the common path once, so that its caches are part of the image."""
+    import __main__
+
+    before = dict(__main__.__dict__)
+    for code in ("x = [i for i in range(3)]\nf'{x!r}'", "1 / 0", "import json\nasync def f(): pass"):
+        _execute({"code": code, "filename": "<warm-up>", "value": True})
+    __main__.__dict__.clear()
+    __main__.__dict__.update(before)

@@ -1,0 +1,106 @@
+"""What a sandbox does not offer, each with one clear exception that says so.
+
+The types are those a program expects where the thing is missing (ImportError for a
+module, RuntimeError for a thread, OSError for a process or a socket), so code with
+a fallback takes it.
+"""
+
+import errno
+import sys
+
+from . import importer
+
+# Modules that need something outside the sandbox, and what that is.
+ABSENT_MODULES = {
+    "_ctypes": "native code",
+    "_multiprocessing": "other processes",
+    "_posixsubprocess": "other processes",
+    "_ssl": "network access",
+    "_tkinter": "a display",
+    "ctypes": "native code",
+    "curses": "a terminal",
+    "ensurepip": "installing packages from inside",
+    "fcntl": "file locks and descriptor control",
+    "grp": "user accounts",
+    "idlelib": "a display",
+    "mmap": "memory-mapped files",
+    "pip": "installing packages from inside",
+    "pty": "a terminal",
+    "pwd": "user accounts",
+    "readline": "a terminal",
+    "resource": "control of its own limits",
+    "ssl": "network access",
+    "syslog": "system logs",
+    "termios": "a terminal",
+    "tkinter": "a display",
+    "tty": "a terminal",
+    "turtle": "a display",
+    "venv": "other interpreters",
+}
+
+
+def message(what):
+    return f"the Belljar sandbox does not offer {what}"
+
+
+class AbsentModules:
+    """The last finder: explains why a module of the standard library is missing."""
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        reason = ABSENT_MODULES.get(name)
+        if reason is not None:
+            raise ModuleNotFoundError(f"No module named {name!r}: {message(reason)}", name=name)
+        return None
+
+
+def _refuse(exception, what, *head):
+    def refused(*args, **kwargs):
+        raise exception(*head, message(what))
+
+    return refused
+
+
+_no_thread = _refuse(RuntimeError, "threads")
+_no_process = _refuse(OSError, "other processes", errno.ENOSYS)
+_no_socket = _refuse(OSError, "network access", errno.EPERM)
+
+
+def _without_processes(subprocess):
+    subprocess.Popen.__init__ = _no_process
+    # Popen.__del__ looks at attributes that __init__ would have set.
+    subprocess.Popen._child_created = False
+    subprocess.Popen.returncode = None
+
+
+def _without_sockets(socket):
+    socket.socket.__init__ = _no_socket
+    for name in ("socketpair", "create_connection", "create_server", "getaddrinfo", "gethostbyname",
+                 "gethostbyaddr", "gethostname", "getnameinfo", "fromfd"):
+        setattr(socket, name, _no_socket)
+
+
+def _without_multiprocessing(context):
+    for name in ("Process", "Pool", "Manager", "Pipe", "Lock", "RLock", "Semaphore", "BoundedSemaphore",
+                 "Condition", "Event", "Barrier", "Queue", "JoinableQueue", "SimpleQueue", "Value", "Array"):
+        setattr(context.BaseContext, name, _no_process)
+    for kind in (context.DefaultContext, context.SpawnContext):
+        kind.Process = _no_process
+
+
+def _without_process_pool(process):
+    process.ProcessPoolExecutor.__init__ = _no_process
+
+
+def install():
+    import _thread
+    import os
+
+    _thread.start_new_thread = _thread.start_new = _no_thread
+    _thread.start_joinable_thread = _no_thread
+    os.system = _no_process
+    importer.after_import("subprocess", _without_processes)
+    importer.after_import("socket", _without_sockets)
+    importer.after_import("multiprocessing.context", _without_multiprocessing)
+    importer.after_import("concurrent.futures.process", _without_process_pool)
+    sys.meta_path.append(AbsentModules)

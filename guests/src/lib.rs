@@ -1,0 +1,20 @@
+//! The built guests as bytes. `guests/README.md` tells how they are made.
+#![forbid(unsafe_code)]
+
+/// A guest as it is shipped. Both parts are compressed with Zstandard.
+#[derive(Clone, Copy, Debug)]
+pub struct Guest {
+    /// JSON: versions, hashes, layout of the image.
+    pub manifest: &'static str,
+    /// The WebAssembly module without its data.
+    pub module: &'static [u8],
+    /// The memory of the booted interpreter.
+    pub image: &'static [u8],
+}
+
+/// CPython.
+pub const PYTHON: Guest = Guest {
+    manifest: include_str!("../dist/python.json"),
+    module: include_bytes!("../dist/python.wasm.zst"),
+    image: include_bytes!("../dist/python.img.zst"),
+};
