@@ -1,0 +1,269 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use belljar::core::units;
+use belljar::{Backend, LogFormat, Preset, RuntimeType};
+use clap::{Args, Parser, Subcommand};
+
+/// Runs code a language model wrote, in a fresh sandbox, and tells exactly what happened.
+#[derive(Debug, Parser)]
+#[command(
+    name = "belljar",
+    version,
+    arg_required_else_help = true,
+    after_help = "Exit codes: the guest's own; 124 a limit stopped it; 125 Belljar could not run it; 2 usage."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run code in a fresh sandbox
+    Run(RunArgs),
+    /// Check the syntax of code without executing it
+    Check(CheckArgs),
+    /// Show, validate or describe policies
+    Policy(PolicyArgs),
+    /// Add, list or remove Python packages for guests
+    Packages(PackagesArgs),
+    /// Say what works here, and why not
+    Doctor(DoctorArgs),
+    /// Measure start times, throughput and speed on this machine
+    Bench(BenchArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write all of them into a directory
+    Man(ManArgs),
+}
+
+/// Where the code comes from.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct SourceArgs {
+    /// The file to run, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// The code itself
+    #[arg(short = 'c', long = "code", value_name = "CODE", allow_hyphen_values = true)]
+    pub(crate) code: Option<String>,
+}
+
+/// What runs the code.
+#[derive(Debug, Args)]
+pub(crate) struct EngineArgs {
+    /// Language: python or javascript [default: by the file's name, else python]
+    #[arg(long, value_name = "LANG")]
+    pub(crate) lang: Option<RuntimeType>,
+    /// Backend: wasm, native, pyodide, docker, e2b, daemon or auto
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "SANDBOX_TYPE",
+        hide_env_values = true,
+        default_value = "wasm"
+    )]
+    pub(crate) backend: Backend,
+    /// A WASI interpreter to use instead of the embedded one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) wasm: Option<PathBuf>,
+}
+
+/// What the code may do.
+#[derive(Debug, Args)]
+pub(crate) struct LimitArgs {
+    /// Values to start from: strict or agent
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "SANDBOX_PRESET",
+        hide_env_values = true,
+        default_value = "agent"
+    )]
+    pub(crate) preset: Preset,
+    /// Policy file (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Fuel, for example 2000000000 or 2G
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    pub(crate) fuel: Option<u64>,
+    /// Memory, for example 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub(crate) memory: Option<u64>,
+    /// Wall-clock time, for example 5 or 500ms
+    #[arg(long, value_name = "TIME", value_parser = units::parse_seconds)]
+    pub(crate) timeout: Option<f64>,
+    /// Directory the code sees as /app, read-write [default: a temporary one, removed afterwards]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// Directory the code sees as /data, read-only
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Variable of the guest's environment; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Module whose import is refused; may be repeated
+    #[arg(long, value_name = "MODULE")]
+    pub(crate) block_import: Vec<String>,
+    /// Fixed clock and seeded randomness
+    #[arg(long)]
+    pub(crate) deterministic: bool,
+}
+
+/// Where events go.
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// Log events to a file, or to standard error with -
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// How events are written: json or human
+    #[arg(long, value_name = "FORMAT", default_value = "json", value_parser = parse_log_format)]
+    pub(crate) log_format: LogFormat,
+    /// Log the code and its output too
+    #[arg(long)]
+    pub(crate) log_code: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+    /// Print the whole result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the resolved policy and the launch plan, and run nothing
+    #[arg(long)]
+    pub(crate) explain: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArgs {
+    #[command(subcommand)]
+    pub(crate) command: PolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Show the policy that `run` would use with these arguments, and where each value comes from
+    Show(PolicyShowArgs),
+    /// Check a policy file
+    Validate {
+        /// The policy file
+        file: PathBuf,
+    },
+    /// Print the JSON Schema of policy files
+    Schema,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyShowArgs {
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    /// Print the policy as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PackagesArgs {
+    #[command(subcommand)]
+    pub(crate) command: PackagesCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PackagesCommand {
+    /// Add pure-Python packages and what they depend on
+    Add {
+        /// Names with optional versions, or paths of .whl files
+        #[arg(required = true, value_name = "PACKAGE")]
+        packages: Vec<String>,
+    },
+    /// List the packages that were added
+    List {
+        /// Print them as JSON, with their hashes
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove packages
+    Rm {
+        /// Their names
+        #[arg(required = true, value_name = "PACKAGE")]
+        packages: Vec<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Print the measurements as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Fewer repetitions
+    #[arg(long)]
+    pub(crate) quick: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// Directory to write one page per command into
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+fn parse_variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+fn parse_log_format(text: &str) -> Result<LogFormat, String> {
+    match text {
+        "json" => Ok(LogFormat::Json),
+        "human" => Ok(LogFormat::Human),
+        _ => Err("the formats are json and human".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,139 @@
+//! `belljar doctor`: what works here, and why not.
+
+use std::io::Write;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+use belljar::{
+    Backend, ExecutionPolicy, Home, Preset, SandboxConfig, SandboxError, create_sandbox,
+};
+use serde::Serialize;
+
+use crate::args::DoctorArgs;
+use crate::{exit, render};
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Finding {
+    what: String,
+    works: bool,
+    /// Without it, Belljar's default backend does not work.
+    essential: bool,
+    detail: String,
+    hint: Option<String>,
+}
+
+pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let findings = examine();
+    if args.json {
+        render::json(&findings)?;
+    } else {
+        print(&findings)?;
+    }
+    let healthy = findings.iter().all(|finding| finding.works || !finding.essential);
+    Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::from(exit::NEGATIVE) })
+}
+
+fn examine() -> Vec<Finding> {
+    let mut findings = vec![home()];
+    let backends = Backend::ALL.into_iter().filter(|backend| *backend != Backend::Auto);
+    findings.extend(backends.map(backend));
+    findings.push(pip());
+    findings
+}
+
+fn home() -> Finding {
+    let located = Home::locate();
+    Finding {
+        what: "directory".to_owned(),
+        works: located.is_ok(),
+        essential: true,
+        detail: match &located {
+            Ok(home) => home.root().display().to_string(),
+            Err(error) => error.to_string(),
+        },
+        hint: located.err().and_then(|error| error.hint()),
+    }
+}
+
+/// Tries a backend with a real, tiny program.
+fn backend(backend: Backend) -> Finding {
+    let started = Instant::now();
+    let outcome = try_backend(backend);
+    let finding = |works: bool, detail: String, hint: Option<String>| Finding {
+        what: format!("{backend} backend"),
+        works,
+        essential: backend == Backend::Wasm,
+        detail,
+        hint,
+    };
+    match outcome {
+        Ok(isolation) => {
+            let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
+            let detail = format!("first answer in {milliseconds:.1} ms; isolation: {isolation}");
+            finding(true, detail, None)
+        }
+        Err((reason, hint)) => finding(false, reason, hint),
+    }
+}
+
+/// The layers of isolation that held, or why it does not work and what to do.
+fn try_backend(backend: Backend) -> Result<String, (String, Option<String>)> {
+    let workspace = tempfile::tempdir().map_err(|error| (error.to_string(), None))?;
+    let config = SandboxConfig {
+        backend,
+        policy: ExecutionPolicy::preset(Preset::Agent),
+        workspace: Some(workspace.path().to_owned()),
+        ..SandboxConfig::default()
+    };
+    let result = create_sandbox(&config)
+        .and_then(|mut sandbox| sandbox.execute("print('hello')"))
+        .map_err(|error| match error {
+            // The usual hint, to use wasm, is no news in a list that has it.
+            SandboxError::BackendUnavailable { reason, .. } if backend != Backend::Wasm => {
+                (reason, None)
+            }
+            other => (other.to_string(), other.hint()),
+        })?;
+    if result.success() && result.stdout == "hello\n" {
+        Ok(result.meta.isolation.join(", "))
+    } else {
+        Err((format!("a test program ended with status {}", result.status()), None))
+    }
+}
+
+fn pip() -> Finding {
+    let works = Command::new("python3")
+        .args(["-m", "pip", "--version"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    Finding {
+        what: "pip".to_owned(),
+        works,
+        essential: false,
+        detail: if works {
+            "`belljar packages add` can fetch packages".to_owned()
+        } else {
+            "python3 with pip was not found".to_owned()
+        },
+        hint: (!works).then(|| "install Python 3 with pip to add packages".to_owned()),
+    }
+}
+
+fn print(findings: &[Finding]) -> anyhow::Result<()> {
+    use anstyle::{AnsiColor, Style};
+    const GOOD: Style = AnsiColor::Green.on_default().bold();
+    const BAD: Style = AnsiColor::Yellow.on_default().bold();
+    let mut out = anstream::stdout().lock();
+    for finding in findings {
+        let (style, mark) = if finding.works { (GOOD, "yes") } else { (BAD, "no ") };
+        writeln!(out, "{style}{mark}{style:#}  {:<16} {}", finding.what, finding.detail)?;
+        if let Some(hint) = &finding.hint {
+            writeln!(out, "{:22}hint: {hint}", "")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! `belljar run --explain`: the resolved policy and the launch plan.
+
+use std::io::Write;
+
+use belljar::core::units::{format_bytes, group_digits};
+use belljar::plan::Guest;
+use belljar::{Field, LaunchPlan};
+
+use crate::render::{self, FAINT, STRONG};
+use crate::settings::Settings;
+
+pub(super) fn print(plan: &LaunchPlan, settings: &Settings, as_json: bool) -> anyhow::Result<()> {
+    if as_json {
+        return render::json(plan);
+    }
+    let mut out = anstream::stdout().lock();
+    for (name, value) in rows(plan, settings) {
+        writeln!(out, "{STRONG}{name:<20}{STRONG:#} {value}")?;
+    }
+    writeln!(out, "{FAINT}Nothing was run.{FAINT:#}")?;
+    Ok(())
+}
+
+fn rows(plan: &LaunchPlan, settings: &Settings) -> Vec<(String, String)> {
+    let mut rows = vec![
+        row("backend", plan.backend),
+        row("language", plan.language),
+        row(
+            "guest",
+            match &plan.guest {
+                Guest::Embedded => "embedded".to_owned(),
+                Guest::File(path) => path.display().to_string(),
+            },
+        ),
+    ];
+    for mount in &plan.mounts {
+        let temporary = settings.temporary.is_some() && mount.host == plan.workspace;
+        let host = if temporary {
+            "a fresh temporary directory, removed afterwards".to_owned()
+        } else {
+            mount.host.display().to_string()
+        };
+        let access = if mount.writable { "read-write" } else { "read-only" };
+        rows.push(row("mount", format!("{} ({access}) is {host}", mount.guest)));
+    }
+    let limits = plan.policy.resource_limits();
+    let origin = |field: Field| match settings.config.policy.origin(field) {
+        Some(origin) => format!("  [{origin}]"),
+        None => format!("  [preset {}]", settings.config.policy.base()),
+    };
+    let mut limit = |field: Field, value: Option<String>| {
+        let value = value.unwrap_or_else(|| format!("not enforced by {}", plan.backend));
+        rows.push(row(field.name(), value + &origin(field)));
+    };
+    limit(Field::FuelBudget, limits.fuel_budget.map(group_digits));
+    limit(Field::MemoryBytes, limits.memory_bytes.map(format_bytes));
+    limit(Field::TimeoutSeconds, Some(limits.timeout_seconds.to_string()));
+    limit(Field::StdoutMaxBytes, Some(format_bytes(limits.stdout_max_bytes)));
+    limit(Field::StderrMaxBytes, Some(format_bytes(limits.stderr_max_bytes)));
+    limit(Field::WorkspaceMaxBytes, limits.workspace_max_bytes.map(format_bytes));
+    limit(Field::WorkspaceMaxFiles, limits.workspace_max_files.map(group_digits));
+    limit(Field::MaxProcesses, limits.max_processes.map(group_digits));
+    limit(Field::Network, limits.network.map(|network| network.as_str().to_owned()));
+    limit(Field::Deterministic, Some(plan.policy.deterministic().to_string()));
+    if !plan.policy.block_imports().is_empty() {
+        limit(Field::BlockImports, Some(plan.policy.block_imports().join(", ")));
+    }
+    for (name, value) in plan.policy.env() {
+        rows.push(row("env", format!("{name}={value:?}")));
+    }
+    rows
+}
+
+fn row(name: &str, value: impl ToString) -> (String, String) {
+    (name.to_owned(), value.to_string())
+}

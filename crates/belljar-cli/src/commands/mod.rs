@@ -1,0 +1,10 @@
+//! One module per command.
+
+pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod doctor;
+mod explain;
+pub(crate) mod generate;
+pub(crate) mod packages;
+pub(crate) mod policy;
+pub(crate) mod run;

@@ -1,0 +1,37 @@
+//! The `belljar` command: what was typed → what it means → do it → exit code.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod exit;
+mod render;
+mod settings;
+mod source;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match dispatch(cli) {
+        Ok(code) => code,
+        Err(error) => render::failure(&error),
+    }
+}
+
+fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli.command {
+        Command::Run(args) => commands::run::run(args),
+        Command::Check(args) => commands::check::run(args),
+        Command::Policy(args) => commands::policy::run(args),
+        Command::Packages(args) => commands::packages::run(args),
+        Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Bench(args) => commands::bench::run(&args),
+        Command::Completions(args) => commands::generate::completions(&args),
+        Command::Man(args) => commands::generate::man(&args),
+    }
+}

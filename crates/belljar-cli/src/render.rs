@@ -1,0 +1,139 @@
+//! What people see: errors with hints, guests' output, tables. Colour only on a terminal.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use belljar::{SandboxError, SandboxResult};
+
+use crate::exit;
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default().bold();
+/// For names in tables.
+pub(crate) const STRONG: Style = Style::new().bold();
+/// For side remarks.
+pub(crate) const FAINT: Style = Style::new().dimmed();
+
+/// Prints an error that kept Belljar from doing what was asked.
+pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
+    // A reader that went away, such as `head`, has seen what it wanted.
+    if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    let hint = error.downcast_ref::<SandboxError>().and_then(SandboxError::hint);
+    problem(&format!("{error:#}"), hint.as_deref());
+    ExitCode::from(exit::COULD_NOT_RUN)
+}
+
+/// Prints `error: …` and, when there is one, `hint: …` to standard error.
+pub(crate) fn problem(message: &str, hint: Option<&str>) {
+    let mut err = anstream::stderr().lock();
+    // There is nowhere left to report that standard error cannot be written.
+    let _ = writeln!(err, "{ERROR}error:{ERROR:#} {}", visible(message));
+    if let Some(hint) = hint {
+        let _ = writeln!(err, "{HINT}hint:{HINT:#} {}", visible(hint));
+    }
+}
+
+/// Prints a value as JSON: on one line for programs, indented for people.
+pub(crate) fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    if out.is_terminal() {
+        serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
+    } else {
+        serde_json::to_writer(&mut out, value).map_err(io::Error::from)?;
+    }
+    writeln!(out)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Gives the guest's output as it was written, except that a terminal gets no control sequences
+/// other than colours.
+pub(crate) fn guest_output(result: &SandboxResult) -> io::Result<()> {
+    write_stream(io::stdout().lock(), &result.stdout)?;
+    write_stream(io::stderr().lock(), &result.stderr)
+}
+
+fn write_stream(mut stream: impl Write + IsTerminal, text: &str) -> io::Result<()> {
+    if stream.is_terminal() {
+        stream.write_all(harmless(text).as_bytes())?;
+    } else {
+        stream.write_all(text.as_bytes())?;
+    }
+    stream.flush()
+}
+
+/// Text that cannot do more to a terminal than colour it: escape sequences other than colours are
+/// shown instead of obeyed.
+fn harmless(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(index) = rest.find(is_dangerous) {
+        out.push_str(&rest[..index]);
+        rest = &rest[index..];
+        let length = color_sequence(rest).unwrap_or(0);
+        if length > 0 {
+            out.push_str(&rest[..length]);
+            rest = &rest[length..];
+        } else {
+            let control = rest.chars().next().unwrap_or('\u{fffd}');
+            out.push(picture_of(control));
+            rest = &rest[control.len_utf8()..];
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// A message of ours that may quote what somebody else wrote: no control characters but line ends.
+fn visible(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { picture_of(c) } else { c }).collect()
+}
+
+fn is_dangerous(c: char) -> bool {
+    c.is_control() && !matches!(c, '\n' | '\r' | '\t' | '\u{8}')
+}
+
+/// The length of a colour sequence (`ESC [ digits ; … m`) at the beginning of the text.
+fn color_sequence(text: &str) -> Option<usize> {
+    let parameters = text.strip_prefix("\u{1b}[")?;
+    let end = parameters.find(|c: char| !c.is_ascii_digit() && c != ';' && c != ':')?;
+    parameters[end..].starts_with('m').then_some(2 + end + 1)
+}
+
+/// A visible sign for a control character.
+fn picture_of(control: char) -> char {
+    match u32::from(control) {
+        code @ 0..=0x1f => char::from_u32(0x2400 + code).unwrap_or('\u{fffd}'),
+        0x7f => '\u{2421}',
+        _ => '\u{fffd}',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_pass_and_everything_else_is_shown() {
+        for (text, shown) in [
+            ("plain\tüñ\r\n", "plain\tüñ\r\n"),
+            ("\u{1b}[1;31mred\u{1b}[0m", "\u{1b}[1;31mred\u{1b}[0m"),
+            ("\u{1b}[2J", "␛[2J"),
+            ("\u{1b}]0;title\u{7}", "␛]0;title␇"),
+            ("\u{1b}[31", "␛[31"),
+            ("\u{1b}", "␛"),
+            ("a\u{9b}2Jb", "a\u{fffd}2Jb"),
+            ("\u{7f}", "␡"),
+        ] {
+            assert_eq!(harmless(text), shown);
+        }
+    }
+
+    #[test]
+    fn our_messages_hold_no_control_characters() {
+        assert_eq!(visible("a\n\u{1b}[31mb\r"), "a\n␛[31mb␍");
+    }
+}
