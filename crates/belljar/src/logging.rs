@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use belljar_core::{ExecutionPolicy, RuntimeType, SandboxError, SandboxResult, Status};
+use belljar_core::{ExecutionPolicy, RuntimeType, SandboxError, SandboxResult};
 use tracing::{Dispatch, Level};
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -53,24 +53,6 @@ impl SecurityEvent {
             Self::OutputLimit => "output_limit",
             Self::Quota => "quota",
             Self::FilesystemDenied => "filesystem_denied",
-        }
-    }
-
-    /// The event an execution's end stands for, if it is one.
-    #[must_use]
-    pub const fn of_status(status: Status) -> Option<Self> {
-        match status {
-            Status::OutOfFuel => Some(Self::FuelExhaustion),
-            Status::OutOfMemory => Some(Self::MemoryLimit),
-            Status::Timeout => Some(Self::Timeout),
-            Status::OutputLimit => Some(Self::OutputLimit),
-            Status::Quota => Some(Self::Quota),
-            Status::Ok
-            | Status::Error
-            | Status::Blocked
-            | Status::Cancelled
-            | Status::Suspended
-            | Status::Crashed => None,
         }
     }
 }
@@ -167,7 +149,7 @@ impl SandboxLogger {
         });
     }
 
-    /// An execution has ended. A limit that ended it is logged as a security event too.
+    /// An execution has ended.
     pub fn log_execution_complete(&self, result: &SandboxResult) {
         let error = result.error.as_ref().filter(|_| self.log_output);
         self.emit(|| {
@@ -193,9 +175,6 @@ impl SandboxLogger {
                 "execution complete"
             );
         });
-        if let Some(event) = SecurityEvent::of_status(result.status()) {
-            self.log_security_event(event, &limit_detail(event, result));
-        }
     }
 
     /// A guest met a boundary. The detail is the host's own words, never the guest's.
@@ -226,27 +205,6 @@ impl fmt::Debug for SandboxLogger {
             .field("log_code", &self.log_code)
             .field("log_output", &self.log_output)
             .finish()
-    }
-}
-
-/// The limit that was met, in the host's words.
-fn limit_detail(event: SecurityEvent, result: &SandboxResult) -> String {
-    let limits = &result.meta.resource_limits;
-    let shown = |limit: Option<u64>| limit.map_or_else(|| "unknown".to_owned(), |n| n.to_string());
-    match event {
-        SecurityEvent::FuelExhaustion => format!("fuel_budget {}", shown(limits.fuel_budget)),
-        SecurityEvent::MemoryLimit => format!("memory_bytes {}", shown(limits.memory_bytes)),
-        SecurityEvent::Timeout => format!("timeout_seconds {}", limits.timeout_seconds),
-        SecurityEvent::OutputLimit => format!(
-            "stdout_max_bytes {}, stderr_max_bytes {}",
-            limits.stdout_max_bytes, limits.stderr_max_bytes
-        ),
-        SecurityEvent::Quota => format!(
-            "workspace_max_bytes {}, workspace_max_files {}",
-            shown(limits.workspace_max_bytes),
-            shown(limits.workspace_max_files)
-        ),
-        SecurityEvent::FilesystemDenied => "a path outside the mounts".to_owned(),
     }
 }
 
@@ -297,7 +255,7 @@ impl MakeWriter<'_> for LogCapture {
 
 #[cfg(test)]
 mod tests {
-    use belljar_core::{GuestError, Meta, Outcome, Stop};
+    use belljar_core::{GuestError, Meta, Outcome};
 
     use super::*;
 
@@ -344,20 +302,20 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_a_security_event() {
-        for (stop, name) in [
-            (Stop::OutOfFuel, "fuel_exhaustion"),
-            (Stop::OutOfMemory, "memory_limit"),
-            (Stop::Timeout, "timeout"),
-            (Stop::OutputLimit, "output_limit"),
-            (Stop::Quota, "quota"),
+    fn every_security_event_has_its_name_and_is_a_warning() {
+        for (event, name) in [
+            (SecurityEvent::FuelExhaustion, "fuel_exhaustion"),
+            (SecurityEvent::MemoryLimit, "memory_limit"),
+            (SecurityEvent::Timeout, "timeout"),
+            (SecurityEvent::OutputLimit, "output_limit"),
+            (SecurityEvent::Quota, "quota"),
+            (SecurityEvent::FilesystemDenied, "filesystem_denied"),
         ] {
             let (logger, log) = SandboxLogger::captured();
-            let result = SandboxResult::new(Outcome::Stopped(stop, None), Meta::default());
-            logger.log_execution_complete(&result);
-            let events = log.events();
-            assert_eq!(events[1]["event_type"], name);
-            assert_eq!(events[1]["level"], "WARN");
+            logger.log_security_event(event, "why");
+            let logged = &log.events()[0];
+            assert_eq!((&logged["event_type"], &logged["detail"]), (&name.into(), &"why".into()));
+            assert_eq!(logged["level"], "WARN");
         }
     }
 
