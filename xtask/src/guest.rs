@@ -126,7 +126,8 @@ fn shipped_manifest() -> anyhow::Result<Manifest> {
     Ok(Manifest::parse(&fs::read_to_string(&path).with_context(|| path.display().to_string())?)?)
 }
 
-fn check() -> anyhow::Result<()> {
+/// Fails when the recipe has changed since the guest was built.
+pub fn check() -> anyhow::Result<()> {
     let (shipped, now) = (shipped_manifest()?.recipe_inputs, recipe_inputs()?);
     if shipped != now {
         bail!(

@@ -1,7 +1,9 @@
 //! Belljar's own chores. `cargo xtask --help` lists them.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
+mod codegen;
 mod guest;
+mod test;
 mod wasm;
 
 use std::path::{Path, PathBuf};
@@ -20,11 +22,22 @@ enum Chore {
     /// The interpreters that run inside.
     #[command(subcommand)]
     Guest(guest::Chore),
+    /// Write the files that are made from the Rust types.
+    Codegen {
+        /// Write nothing; fail when a file is out of date.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Run every check and every test there is.
+    Test,
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().chore {
         Chore::Guest(chore) => guest::run(&chore),
+        Chore::Codegen { check: false } => codegen::run(codegen::Mode::Write),
+        Chore::Codegen { check: true } => codegen::run(codegen::Mode::Check),
+        Chore::Test => test::run(),
     }
 }
 

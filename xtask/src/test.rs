@@ -1,0 +1,130 @@
+//! The whole test run: what a person types before a commit, and what CI runs.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail, ensure};
+
+use crate::{codegen, guest, root};
+
+/// Package indexes and download hosts: a build uses whatever its machine is set up with, so the
+/// repository names none. Written in two halves, so that this file passes its own check.
+const HOSTS: [&str; 8] = [
+    concat!("py", "pi.org"),
+    concat!("python", "hosted.org"),
+    concat!("npm", "js.org"),
+    concat!("npm", "js.com"),
+    concat!("static.", "crates.io"),
+    concat!("index.", "crates.io"),
+    concat!("deb.", "debian.org"),
+    concat!("snapshot.", "debian.org"),
+];
+
+/// Directories of somebody's machine. `/tmp` is everybody's.
+const MACHINE_PATHS: [&str; 2] = [concat!("/ro", "ot/"), concat!("/wo", "rk/")];
+
+/// Written by cargo and not by us.
+const NOT_OURS: &str = "Cargo.lock";
+
+struct Step {
+    what: &'static str,
+    run: fn() -> anyhow::Result<()>,
+}
+
+const STEPS: [Step; 7] = [
+    Step { what: "formatting", run: || cargo(&["fmt", "--all", "--check"]) },
+    Step { what: "lints", run: lints },
+    Step { what: "the built guest fits its recipe", run: guest::check },
+    Step { what: "no host names or machine paths", run: no_places },
+    Step { what: "licences, bans and sources of dependencies", run: dependencies },
+    Step { what: "generated files are up to date", run: || codegen::run(codegen::Mode::Check) },
+    Step { what: "tests", run: || cargo(&["test", "--workspace"]) },
+];
+
+/// Runs every step in order and stops at the first that fails.
+///
+/// What the tests need from elsewhere (a package by pip, an interpreter by npm) they fetch
+/// themselves, once per target directory.
+pub fn run() -> anyhow::Result<()> {
+    for (index, Step { what, run }) in STEPS.iter().enumerate() {
+        println!("[{}/{}] {what}", index + 1, STEPS.len());
+        run().with_context(|| format!("step {} failed: {what}", index + 1))?;
+    }
+    println!("all {} steps passed", STEPS.len());
+    Ok(())
+}
+
+fn lints() -> anyhow::Result<()> {
+    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+}
+
+fn dependencies() -> anyhow::Result<()> {
+    let installed = command(&["deny", "--version"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if installed {
+        cargo(&["deny", "check", "licenses", "bans", "sources"])
+    } else {
+        println!("skipped: cargo-deny is not installed");
+        Ok(())
+    }
+}
+
+/// Looks through every tracked text file.
+fn no_places() -> anyhow::Result<()> {
+    let listed = Command::new("git")
+        .args(["ls-files", "-z"])
+        .current_dir(root())
+        .output()
+        .context("git cannot be started")?;
+    ensure!(listed.status.success(), "git ls-files failed: is this a git checkout?");
+    let mut found = Vec::new();
+    for name in String::from_utf8(listed.stdout)?.split_terminator('\0') {
+        // A tracked file may be deleted and not committed yet; binary files are not ours to read.
+        let text = fs::read(root().join(name)).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        if let Some(text) = text.filter(|_| name != NOT_OURS) {
+            found.extend(places_in(&text).map(|(line, place)| format!("{name}:{line}: {place}")));
+        }
+    }
+    if !found.is_empty() {
+        bail!("these must go:\n  {}", found.join("\n  "));
+    }
+    Ok(())
+}
+
+/// The lines, counted from one, that name a host or a machine's path.
+fn places_in(text: &str) -> impl Iterator<Item = (usize, &'static str)> {
+    text.lines().enumerate().flat_map(|(index, line)| {
+        HOSTS
+            .iter()
+            .chain(&MACHINE_PATHS)
+            .filter(|place| line.contains(**place))
+            .map(move |place| (index + 1, *place))
+    })
+}
+
+/// Runs cargo and passes on what it prints.
+pub fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
+    let status = command(arguments).status().context("cargo cannot be started")?;
+    ensure!(status.success(), "`cargo {}` failed", arguments.join(" "));
+    Ok(())
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_and_paths_are_found_with_their_lines() {
+        let text = format!("fine\nfrom {} and {}x\n/tmp/x", HOSTS[0], MACHINE_PATHS[0]);
+        assert_eq!(places_in(&text).collect::<Vec<_>>(), [(2, HOSTS[0]), (2, MACHINE_PATHS[0])]);
+    }
+}
