@@ -21,7 +21,7 @@ pub fn without_data(module: &[u8], image_bytes: usize) -> anyhow::Result<Vec<u8>
         match id {
             SECTION_DATA | SECTION_DATA_COUNT => {}
             SECTION_MEMORY => {
-                write_section(&mut stripped, id, &memory_section(section, image_bytes)?)
+                write_section(&mut stripped, id, &memory_section(section, image_bytes)?);
             }
             _ => write_section(&mut stripped, id, section),
         }
@@ -34,7 +34,7 @@ fn memory_section(section: &[u8], image_bytes: usize) -> anyhow::Result<Vec<u8>>
     let [1, flags @ (0 | 1), limits @ ..] = section else {
         bail!("expected one plain 32-bit memory")
     };
-    if image_bytes % WASM_PAGE != 0 {
+    if !image_bytes.is_multiple_of(WASM_PAGE) {
         bail!("the image is not a whole number of WebAssembly pages");
     }
     let (_, maximum) = read_number(limits)?;
