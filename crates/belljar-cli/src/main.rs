@@ -5,6 +5,7 @@
 mod args;
 mod commands;
 mod exit;
+mod progress;
 mod render;
 mod settings;
 mod source;
@@ -17,6 +18,7 @@ use args::{Cli, Command};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    progress::show_compilation();
     match dispatch(cli) {
         Ok(code) => code,
         Err(error) => render::failure(&error),

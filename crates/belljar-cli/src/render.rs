@@ -36,6 +36,11 @@ pub(crate) fn problem(message: &str, hint: Option<&str>) {
     }
 }
 
+/// Prints a side remark to standard error.
+pub(crate) fn note(message: &str) {
+    let _ = writeln!(anstream::stderr(), "{FAINT}{}{FAINT:#}", visible(message));
+}
+
 /// Prints a value as JSON: on one line for programs, indented for people.
 pub(crate) fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();

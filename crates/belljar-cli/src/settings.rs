@@ -31,6 +31,7 @@ impl Settings {
             workspace: temporary.as_ref().map(|dir| dir.path().to_owned()),
             logger: logger(&args.log)?,
             wasm_binary_path: args.engine.wasm.clone(),
+            code_name: code_name(&args.source),
             home: None,
         };
         Ok(Self { config, temporary })
@@ -49,6 +50,12 @@ impl Settings {
         };
         Ok(Self { config, temporary: Some(temporary) })
     }
+}
+
+/// A file keeps its name in tracebacks; where it lies on the host is nobody's business.
+fn code_name(source: &SourceArgs) -> Option<String> {
+    let name = source.file.as_deref()?.file_name()?.to_str()?;
+    (name != "-").then(|| name.to_owned())
 }
 
 /// The policy the arguments, the environment and the policy file make together.

@@ -13,6 +13,18 @@ pub const MAX_SOURCE_BYTES: usize = 16 * 1024 * 1024;
 /// guest that claims more is lying or broken.
 pub const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
+/// The class name of a guest's exception.
+pub const MAX_ERROR_NAME_BYTES: usize = 1024;
+
+/// The message of a guest's exception. A driver of ours sends a quarter of this at most.
+pub const MAX_ERROR_MESSAGE_BYTES: usize = 256 * 1024;
+
+/// The traceback of a guest's exception.
+pub const MAX_TRACEBACK_BYTES: usize = 1024 * 1024;
+
+/// The text of a cell's value.
+pub const MAX_VALUE_TEXT_BYTES: usize = 1024 * 1024;
+
 /// One request to the guest's driver: the largest source, JSON-escaped at worst sixfold.
 pub const MAX_REQUEST_BYTES: usize = 6 * MAX_SOURCE_BYTES + 1024 * 1024;
 

@@ -6,6 +6,7 @@
 //! time are not those recorded at the last check.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::hash::{Hash, Hasher};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -204,6 +205,26 @@ impl Seal {
             Err("its contents have changed".to_owned())
         }
     }
+}
+
+/// The name of an entry: what it is, compiled by this engine with these settings, from these contents.
+pub fn key(name: &str, engine: &wasmtime::Engine, contents: &[&[u8]]) -> String {
+    /// Feeds what wasmtime wants hashed into BLAKE3.
+    struct Compatibility(blake3::Hasher);
+    impl Hasher for Compatibility {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.update(bytes);
+        }
+        fn finish(&self) -> u64 {
+            0
+        }
+    }
+    let mut hasher = Compatibility(blake3::Hasher::new());
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    for part in contents {
+        hasher.0.update(&(part.len() as u64).to_le_bytes()).update(part);
+    }
+    format!("{name}-{}", &hasher.0.finalize().to_hex()[..32])
 }
 
 /// Why somebody else could have written this, if so.

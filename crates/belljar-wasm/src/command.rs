@@ -1,19 +1,21 @@
 //! Guests from elsewhere: any WASI preview-1 command, run from its start without an image.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use belljar_core::limits::MAX_WASM_BYTES;
 use wasmtime::{Engine, InstancePre, Linker, Module, Store};
 
-use crate::drive::drive;
+use crate::cache::{self, Cache, Parts};
+use crate::drive::{CancelHandle, drive};
 use crate::engine::base_config;
 use crate::error::EngineError;
 use crate::instance::{CallEnd, Called, YIELD_INTERVAL, classify};
+use crate::python::{CompileEvent, Limits, Observer};
 use crate::state::State;
 use crate::wasi::{self, Grant, Traces, Wasi};
 
-/// A command guest, compiled. Kept in memory only: whoever names a binary may change it any time.
+/// A command guest, compiled.
 pub struct CommandGuest {
     engine: Engine,
     pre: InstancePre<State>,
@@ -28,8 +30,13 @@ pub struct CommandRun {
 }
 
 impl CommandGuest {
-    /// Compiles the command in `path`.
-    pub fn load(path: &Path) -> Result<CommandGuest, EngineError> {
+    /// Loads the command in `path`, compiling it into `cache_dir` if these contents are not there
+    /// yet: whoever names a binary may change it any time.
+    pub fn load(
+        path: &Path,
+        cache_dir: &Path,
+        observer: Observer<'_>,
+    ) -> Result<CommandGuest, EngineError> {
         let broken = |problem: String| EngineError::Binary {
             path: PathBuf::from(path),
             problem,
@@ -37,8 +44,19 @@ impl CommandGuest {
         };
         let wasm = read(path)?;
         let engine = Engine::new(&base_config()).map_err(EngineError::engine)?;
-        let module = Module::new(&engine, &wasm)
-            .map_err(|error| broken(format!("not a WebAssembly module: {error}")))?;
+        let key = cache::key("command", &engine, &[&wasm]);
+        let entry = Cache::open(cache_dir)?.get(&key, || {
+            observer(CompileEvent::Started);
+            let code = engine
+                .precompile_module(&wasm)
+                .map_err(|error| broken(format!("not a WebAssembly module: {error}")))?;
+            observer(CompileEvent::Finished);
+            Ok(Parts { code, image: Vec::new() })
+        })?;
+        // SAFETY: the file was written by `Cache::get` from `precompile_module`'s output, lies in a
+        // directory only this user can write, and its contents were checked just now.
+        let module = unsafe { Module::deserialize_open_file(&engine, entry.code) }
+            .map_err(EngineError::engine)?;
         if module.get_export("_start").is_none() {
             return Err(broken("not a WASI command: it has no _start".to_owned()));
         }
@@ -55,10 +73,12 @@ impl CommandGuest {
         &self,
         grant: Grant,
         memory_bytes: u64,
-        fuel: u64,
-        timeout: Duration,
+        limits: Limits,
+        cancel: &CancelHandle,
     ) -> Result<CommandRun, EngineError> {
-        let mut store = Store::new(&self.engine, State::new(Wasi::new(grant), memory_bytes));
+        let Limits { fuel, timeout } = limits;
+        let mut store =
+            Store::new(&self.engine, State::new(Wasi::new(grant), memory_bytes, cancel.control()));
         store.limiter(|state| &mut state.memory_limit);
         store.data_mut().memory_limit.enter(crate::abi::Phase::User);
         store.set_fuel(fuel).map_err(EngineError::engine)?;

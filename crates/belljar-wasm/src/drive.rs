@@ -41,13 +41,34 @@ pub struct Control {
     driver: Mutex<Option<Thread>>,
 }
 
+/// Stops the running call of a guest from another thread.
+#[derive(Clone, Default)]
+pub struct CancelHandle(Arc<Control>);
+
+impl CancelHandle {
+    /// Interrupts the running call; does nothing when none runs.
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    pub(crate) fn control(&self) -> Arc<Control> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl std::fmt::Debug for CancelHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CancelHandle")
+    }
+}
+
 impl Control {
     pub fn enter(&self, phase: Phase) {
         self.in_user_code.store(phase == Phase::User, Ordering::Relaxed);
     }
 
     /// Asks the running guest to stop. Does nothing when none runs.
-    pub fn cancel(&self) {
+    fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
         if let Some(thread) = &*lock(&self.driver) {
             thread.unpark();

@@ -14,7 +14,7 @@ use crate::abi::{
 use crate::drive::{Control, StopCause, drive};
 use crate::engine::ReadyGuest;
 use crate::error::EngineError;
-use crate::state::{DRIVER_FUEL, State};
+use crate::state::{REQUEST_FUEL, State};
 use crate::wasi::{Abort, Wasi};
 
 /// Fuel between two looks at the clock: some fifteen microseconds of work.
@@ -54,8 +54,13 @@ pub enum CallEnd {
 }
 
 impl Instance {
-    pub fn new(guest: &ReadyGuest, wasi: Wasi, memory_bytes: u64) -> Result<Instance, EngineError> {
-        let mut store = Store::new(&guest.engine, State::new(wasi, memory_bytes));
+    pub fn new(
+        guest: &ReadyGuest,
+        wasi: Wasi,
+        memory_bytes: u64,
+        control: Arc<Control>,
+    ) -> Result<Instance, EngineError> {
+        let mut store = Store::new(&guest.engine, State::new(wasi, memory_bytes, control));
         store.limiter(|state| &mut state.memory_limit);
         let instance =
             at_once(guest.pre.instantiate_async(&mut store)).map_err(EngineError::engine)?;
@@ -87,8 +92,7 @@ impl Instance {
             .map_err(|_| EngineError::abi("random state"))
     }
 
-    /// The handle with which another thread can stop a call.
-    pub fn control(&self) -> Arc<Control> {
+    fn control(&self) -> Arc<Control> {
         Arc::clone(&self.store.data().control)
     }
 
@@ -107,7 +111,7 @@ impl Instance {
             return Err(EngineError::RequestTooLarge { bytes: request.len() });
         }
         self.settle_interrupt();
-        self.store.set_fuel(DRIVER_FUEL).map_err(EngineError::engine)?;
+        self.store.set_fuel(REQUEST_FUEL).map_err(EngineError::engine)?;
         self.store.data_mut().meter.start(fuel);
         let deadline = Instant::now() + timeout;
         let control = self.control();

@@ -21,13 +21,13 @@ mod wasi;
 
 pub use abi::{ABI_VERSION, Layout};
 pub use command::{CommandGuest, CommandRun};
-pub use drive::StopCause;
+pub use drive::{CancelHandle, StopCause};
 pub use error::EngineError;
 pub use guest::{Manifest, Part};
 pub use instance::{CallEnd, Called};
 pub use memory::written_pages_are_known;
 pub use python::{
-    Answer, CancelHandle, Cell, CompileEvent, DriverError, Limits, Observer, PythonGuest,
+    Answer, Cell, CellEnd, CompileEvent, DriverError, Limits, Observer, PythonGuest,
     PythonInstance, Surroundings,
 };
 pub use wasi::{Delta, Denials, Grant, Mount, Overlay, Quota, Traces, open_directory};

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use wasmtime::{Engine, Module};
 
-use crate::cache::{Cache, Entry, Parts};
-use crate::drive::Control;
+use crate::cache::{self, Cache, Entry, Parts};
+use crate::drive::CancelHandle;
 use crate::engine::{ReadyGuest, base_config, slot_engine};
 use crate::error::EngineError;
 use crate::guest::{Manifest, unpack};
@@ -43,9 +42,11 @@ impl PythonGuest {
     pub fn load(cache_dir: &Path, observer: Observer<'_>) -> Result<PythonGuest, EngineError> {
         let shipped = belljar_guests::PYTHON;
         let manifest = Manifest::parse(shipped.manifest)?;
-        let entry = Cache::open(cache_dir)?.get(&cache_key(&manifest)?, || {
+        let engine = Engine::new(&base_config()).map_err(EngineError::engine)?;
+        let contents = [manifest.module.blake3.as_bytes(), manifest.image.blake3.as_bytes()];
+        let key = cache::key(&manifest.language, &engine, &contents);
+        let entry = Cache::open(cache_dir)?.get(&key, || {
             observer(CompileEvent::Started);
-            let engine = Engine::new(&base_config()).map_err(EngineError::engine)?;
             let module = unpack(shipped.module, &manifest.module)?;
             let code = engine.precompile_module(&module).map_err(EngineError::engine)?;
             let image = unpack(shipped.image, &manifest.image)?;
@@ -98,34 +99,21 @@ impl PythonGuest {
         self.ready.slots.live()
     }
 
-    /// A fresh interpreter.
-    pub fn instance(&self, grant: Grant, memory_bytes: u64) -> Result<PythonInstance, EngineError> {
+    /// A fresh interpreter whose calls `cancel` can stop.
+    pub fn instance(
+        &self,
+        grant: Grant,
+        memory_bytes: u64,
+        cancel: &CancelHandle,
+    ) -> Result<PythonInstance, EngineError> {
         let needed = self.minimum_memory_bytes();
         if memory_bytes < needed {
             return Err(EngineError::MemoryTooSmall { given: memory_bytes, needed });
         }
-        Ok(PythonInstance { instance: Instance::new(&self.ready, Wasi::new(grant), memory_bytes)? })
+        Ok(PythonInstance {
+            instance: Instance::new(&self.ready, Wasi::new(grant), memory_bytes, cancel.control())?,
+        })
     }
-}
-
-fn cache_key(manifest: &Manifest) -> Result<String, EngineError> {
-    use std::hash::{Hash, Hasher};
-
-    /// Feeds what wasmtime wants hashed into BLAKE3.
-    struct Compatibility(blake3::Hasher);
-    impl Hasher for Compatibility {
-        fn write(&mut self, bytes: &[u8]) {
-            self.0.update(bytes);
-        }
-        fn finish(&self) -> u64 {
-            0
-        }
-    }
-    let engine = Engine::new(&base_config()).map_err(EngineError::engine)?;
-    let mut hasher = Compatibility(blake3::Hasher::new());
-    engine.precompile_compatibility_hash().hash(&mut hasher);
-    hasher.0.update(manifest.module.blake3.as_bytes()).update(manifest.image.blake3.as_bytes());
-    Ok(format!("{}-{}", manifest.language, &hasher.0.finalize().to_hex()[..32]))
 }
 
 /// A live interpreter.
@@ -171,9 +159,12 @@ pub struct Surroundings {
 /// What the driver says about a cell. Guest data: everything in it may be a lie.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Answer {
+    /// How it ended.
+    #[serde(default)]
+    pub end: CellEnd,
     /// 0, 1 after an uncaught exception, or what `sys.exit` was given.
     #[serde(default)]
-    pub exit_code: i32,
+    pub exit_code: u8,
     /// The uncaught exception.
     #[serde(default)]
     pub error: Option<DriverError>,
@@ -182,19 +173,25 @@ pub struct Answer {
     pub value: Option<belljar_core::CellValue>,
 }
 
+/// How a cell ended, as its driver sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CellEnd {
+    /// At its end.
+    #[default]
+    Finished,
+    /// With an uncaught exception.
+    Raised,
+    /// With `sys.exit`.
+    Exited,
+    /// With an uncaught `MemoryError`.
+    OutOfMemory,
+    /// With an uncaught "no space left".
+    NoSpace,
+}
+
 /// An exception as the driver describes it.
 pub type DriverError = belljar_core::GuestError;
-
-/// Stops a call from another thread.
-#[derive(Clone)]
-pub struct CancelHandle(Arc<Control>);
-
-impl CancelHandle {
-    /// Interrupts the running call; does nothing when none runs.
-    pub fn cancel(&self) {
-        self.0.cancel();
-    }
-}
 
 #[derive(Serialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
@@ -254,11 +251,5 @@ impl PythonInstance {
     /// Takes output, file changes and denials gathered since the last time.
     pub fn take_traces(&mut self) -> Traces {
         self.instance.wasi_mut().take_traces()
-    }
-
-    /// The handle that stops this instance's calls.
-    #[must_use]
-    pub fn cancel_handle(&self) -> CancelHandle {
-        CancelHandle(self.instance.control())
     }
 }

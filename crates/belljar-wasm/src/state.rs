@@ -23,10 +23,10 @@ pub struct State {
 }
 
 impl State {
-    pub fn new(wasi: Wasi, memory_bytes: u64) -> State {
+    pub fn new(wasi: Wasi, memory_bytes: u64, control: Arc<Control>) -> State {
         State {
             wasi,
-            control: Arc::default(),
+            control,
             memory: None,
             memory_limit: MemoryLimit::new(memory_bytes),
             meter: Meter::default(),
@@ -100,8 +100,8 @@ impl ResourceLimiter for MemoryLimit {
     }
 }
 
-/// Counts the fuel of the user's code. Reading the request before it and writing the answer after
-/// it have a fixed allowance of their own.
+/// Counts the fuel of the user's code. Reading the request before it has an allowance of its own;
+/// writing the answer after it goes on with what is left plus a small one.
 #[derive(Default)]
 pub struct Meter {
     budget: u64,
@@ -113,12 +113,21 @@ enum Stage {
     #[default]
     Before,
     User,
-    /// With what the user's code used.
-    After(u64),
+    After {
+        /// What the user's code had used when it said that it was over.
+        used: u64,
+    },
 }
 
-/// Fuel for the driver on each side of the user's code. Ten megabytes of source take a fifth of it.
-pub const DRIVER_FUEL: u64 = 2_000_000_000;
+/// Fuel for reading a request. Ten megabytes of source take a tenth of it.
+pub const REQUEST_FUEL: u64 = 2_000_000_000;
+
+/// Fuel on top of the budget for writing the answer, so that code which used up its budget to the
+/// last unit can still be reported.
+const ANSWER_FUEL: u64 = 100_000_000;
+
+/// What writing an answer usually takes at most; more than that is counted as the user's.
+const USUAL_ANSWER_FUEL: u64 = 10_000_000;
 
 impl Meter {
     pub fn start(&mut self, budget: u64) {
@@ -126,8 +135,8 @@ impl Meter {
     }
 
     /// The guest says whose code comes next; given the fuel left, answers the fuel to go on with.
-    /// A guest may say anything: each stage begins at most once, so the most it can gain is one
-    /// driver's allowance.
+    /// A guest may say anything: each stage begins at most once, and the most it can gain is one
+    /// answer's allowance.
     pub fn enter(&mut self, phase: Phase, left: u64) -> Option<u64> {
         match (self.stage, phase) {
             (Stage::Before, Phase::User) => {
@@ -135,12 +144,12 @@ impl Meter {
                 Some(self.budget)
             }
             (Stage::User, Phase::Driver) => {
-                self.stage = Stage::After(self.budget.saturating_sub(left));
-                Some(DRIVER_FUEL)
+                self.stage = Stage::After { used: self.budget.saturating_sub(left) };
+                Some(left.saturating_add(ANSWER_FUEL))
             }
-            (Stage::Before, Phase::Driver) | (Stage::User, Phase::User) | (Stage::After(_), _) => {
-                None
-            }
+            (Stage::Before, Phase::Driver)
+            | (Stage::User, Phase::User)
+            | (Stage::After { .. }, _) => None,
         }
     }
 
@@ -149,8 +158,20 @@ impl Meter {
         match self.stage {
             Stage::Before => 0,
             Stage::User => self.budget.saturating_sub(left),
-            Stage::After(used) => used,
+            Stage::After { used } => {
+                let answer = self
+                    .budget
+                    .saturating_add(ANSWER_FUEL)
+                    .saturating_sub(used)
+                    .saturating_sub(left);
+                used.saturating_add(answer.saturating_sub(USUAL_ANSWER_FUEL)).min(self.budget)
+            }
         }
+    }
+
+    /// True once the user's code has begun: only then can its fuel run out.
+    pub fn counts(&self) -> bool {
+        self.stage != Stage::Before
     }
 }
 
@@ -164,10 +185,20 @@ mod tests {
         meter.start(100);
         assert_eq!(meter.enter(Phase::User, 7), Some(100));
         assert_eq!(meter.enter(Phase::User, 1), None);
-        assert_eq!(meter.enter(Phase::Driver, 40), Some(DRIVER_FUEL));
+        assert_eq!(meter.enter(Phase::Driver, 40), Some(40 + ANSWER_FUEL));
         assert_eq!(meter.enter(Phase::User, 1), None);
         assert_eq!(meter.enter(Phase::Driver, 1), None);
-        assert_eq!(meter.used(1), 60);
+        assert_eq!(meter.used(40 + ANSWER_FUEL - 5), 60);
+    }
+
+    #[test]
+    fn work_done_after_saying_it_is_over_is_counted() {
+        let mut meter = Meter::default();
+        meter.start(1_000_000_000);
+        meter.enter(Phase::User, 0);
+        meter.enter(Phase::Driver, 1_000_000_000);
+        assert_eq!(meter.used(600_000_000), 490_000_000);
+        assert_eq!(meter.used(0), 1_000_000_000);
     }
 
     #[test]

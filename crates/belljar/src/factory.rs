@@ -25,6 +25,8 @@ pub struct SandboxConfig {
     pub logger: Option<SandboxLogger>,
     /// A WASI interpreter to use instead of the embedded one.
     pub wasm_binary_path: Option<PathBuf>,
+    /// The name the code has in tracebacks.
+    pub code_name: Option<String>,
     /// Belljar's own directory, if not the one the environment names.
     pub home: Option<Home>,
 }

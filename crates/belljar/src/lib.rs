@@ -21,6 +21,7 @@ pub use belljar_core::{
     PolicyLayer, PolicyValidationError, Preset, ResolvedPolicy, RuntimeType, SandboxError,
     SandboxExecutionError, SandboxResult, Status, Stop, Survives,
 };
+pub use belljar_wasm::CancelHandle;
 pub use factory::{SandboxConfig, create_sandbox};
 pub use home::Home;
 pub use logging::{LogFormat, SandboxLogger, SecurityEvent};

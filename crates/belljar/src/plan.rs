@@ -137,6 +137,7 @@ mod tests {
     use belljar_core::Preset;
 
     use super::*;
+    use crate::home::Home;
 
     fn shown(plan: &LaunchPlan, dir: &Path) -> String {
         let real = std::fs::canonicalize(dir).unwrap();

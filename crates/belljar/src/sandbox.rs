@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use belljar_core::units::format_bytes;
 use belljar_core::{ExecutionPolicy, GuestError, RuntimeType, SandboxError, SandboxResult, limits};
 
+use crate::CancelHandle;
 use crate::logging::SandboxLogger;
 
 /// What every sandbox has, whatever runs it.
@@ -51,6 +52,9 @@ pub trait Sandbox: Send {
     /// # Errors
     /// Only when Belljar or the caller failed.
     fn check_code(&mut self, code: &str) -> Result<Option<GuestError>, SandboxError>;
+
+    /// A handle with which another thread can stop the execution that is running.
+    fn cancel_handle(&self) -> CancelHandle;
 
     /// Whether the code compiles. Executes nothing.
     ///
@@ -122,6 +126,10 @@ mod tests {
             result.stdout = code.to_owned();
             self.log_execution_metrics(&result);
             Ok(result)
+        }
+
+        fn cancel_handle(&self) -> CancelHandle {
+            CancelHandle::default()
         }
 
         fn check_code(&mut self, code: &str) -> Result<Option<GuestError>, SandboxError> {

@@ -1,10 +1,29 @@
 //! `belljar bench`.
 
+use std::io::Write;
 use std::process::ExitCode;
 
+use belljar::Home;
+use belljar_bench::Settings;
+
 use crate::args::BenchArgs;
+use crate::render;
 
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
-    let BenchArgs { json: _, quick: _ } = args;
-    anyhow::bail!("this build of Belljar has no measurements")
+    let settings = Settings {
+        quick: args.quick,
+        program: std::env::current_exe().ok(),
+        home: Home::locate()?,
+    };
+    if cfg!(debug_assertions) {
+        render::note("this is a debug build: its numbers say little");
+    }
+    let report =
+        belljar_bench::run(&settings, &|what| render::note(&format!("measuring: {what}")))?;
+    if args.json {
+        render::json(&report)?;
+    } else {
+        write!(std::io::stdout(), "{report}")?;
+    }
+    Ok(ExitCode::SUCCESS)
 }

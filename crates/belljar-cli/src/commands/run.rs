@@ -19,6 +19,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     }
     let code = source::read(&args.source)?;
     let mut sandbox = create_sandbox(&settings.config)?;
+    stop_on_ctrl_c(sandbox.cancel_handle())?;
     let result = sandbox.execute(&code)?;
     if args.json {
         render::json(&result)?;
@@ -29,6 +30,11 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(exit::code_of(&result))
+}
+
+/// Ctrl-C cancels the code instead of killing us, so that a temporary workspace is removed.
+fn stop_on_ctrl_c(cancel: belljar::CancelHandle) -> anyhow::Result<()> {
+    Ok(ctrlc::set_handler(move || cancel.cancel())?)
 }
 
 /// What to say about code that did not end by itself.

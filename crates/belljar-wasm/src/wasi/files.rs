@@ -132,8 +132,10 @@ impl Wasi {
         let reached = position + *written.as_ref().unwrap_or(&0) as u64;
         self.ledger.credit_bytes(end.saturating_sub(size) - reached.saturating_sub(size));
         let written = written?;
-        if written > 0 {
-            self.ledger.changed(&file.path);
+        if written > 0
+            && let Some(path) = &file.path
+        {
+            self.ledger.changed(path);
         }
         if at.is_none() {
             file.position = reached;
@@ -153,8 +155,10 @@ impl Wasi {
             return Err(error.into());
         }
         self.ledger.credit_bytes(before.saturating_sub(size));
-        if size != before {
-            self.ledger.changed(&file.path);
+        if size != before
+            && let Some(path) = &file.path
+        {
+            self.ledger.changed(path);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What a sandbox did to its workspace: which files it created, changed and removed, and how much
 //! it may still add. Kept while it happens, so its cost does not depend on files nobody touched.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::errno::{Errno, Result};
@@ -24,6 +24,8 @@ pub struct Quota {
 #[derive(Debug)]
 pub struct Ledger {
     entries: BTreeMap<PathBuf, Entry>,
+    /// Names the guest gave to one and the same file, a set for each file.
+    links: Vec<BTreeSet<PathBuf>>,
     quota: Quota,
     bytes: u64,
     files: u64,
@@ -40,7 +42,14 @@ pub struct Delta {
 
 impl Ledger {
     pub fn new(quota: Quota) -> Ledger {
-        Ledger { entries: BTreeMap::new(), quota, bytes: 0, files: 0, exceeded: false }
+        Ledger {
+            entries: BTreeMap::new(),
+            links: Vec::new(),
+            quota,
+            bytes: 0,
+            files: 0,
+            exceeded: false,
+        }
     }
 
     /// True once something was refused because of the quota.
@@ -92,6 +101,17 @@ impl Ledger {
     }
 
     pub fn changed(&mut self, path: &Path) {
+        match self.links.iter().find(|names| names.contains(path)) {
+            Some(names) => {
+                for name in names.clone() {
+                    self.changed_under(&name);
+                }
+            }
+            None => self.changed_under(path),
+        }
+    }
+
+    fn changed_under(&mut self, path: &Path) {
         match self.entries.get_mut(path) {
             Some(entry) => entry.changed = true,
             None => {
@@ -100,6 +120,17 @@ impl Ledger {
                     Entry { existed: true, exists: true, changed: true },
                 );
             }
+        }
+    }
+
+    /// A file has got one more name.
+    pub fn linked(&mut self, from: PathBuf, to: PathBuf) {
+        self.created(to.clone());
+        match self.links.iter_mut().find(|names| names.contains(&from)) {
+            Some(names) => {
+                names.insert(to);
+            }
+            None => self.links.push(BTreeSet::from([from, to])),
         }
     }
 
@@ -168,6 +199,18 @@ mod tests {
         ledger.created("a".into());
         ledger.changed(Path::new("a"));
         assert_eq!(ledger.delta(), Delta { created: vec!["a".into()], ..Delta::default() });
+    }
+
+    #[test]
+    fn a_change_under_one_name_is_a_change_under_all() {
+        let mut ledger = ledger();
+        ledger.linked("a".into(), "b".into());
+        ledger.changed(Path::new("b"));
+        let expected =
+            Delta { created: vec!["b".into()], modified: vec!["a".into()], ..Delta::default() };
+        assert_eq!(ledger.delta(), expected);
+        ledger.removed("b".into());
+        assert!(ledger.links.is_empty());
     }
 
     #[test]

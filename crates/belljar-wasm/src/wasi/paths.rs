@@ -146,13 +146,15 @@ impl Wasi {
             // A pipe, socket or device that somebody put into the workspace.
             return Err(Errno::ACCES);
         }
-        let real = if open.changes_something() { place.real_path(path) } else { PathBuf::new() };
-        if creates {
-            self.ledger.created(real.clone());
-        } else if open.truncate && metadata.len() > 0 {
-            file.set_len(0)?;
-            self.ledger.credit_bytes(metadata.len());
-            self.ledger.changed(&real);
+        let real = open.changes_something().then(|| place.real_path(path));
+        if let Some(real) = &real {
+            if creates {
+                self.ledger.created(real.clone());
+            } else if open.truncate && metadata.len() > 0 {
+                file.set_len(0)?;
+                self.ledger.credit_bytes(metadata.len());
+                self.ledger.changed(real);
+            }
         }
         self.table.insert(Descriptor::File(OpenFile {
             identity: identity(&file)?,
@@ -244,6 +246,7 @@ impl Wasi {
 
     /// Notes that a name is gone, and its space if that was the last way to it.
     fn forget_file(&mut self, path: PathBuf, metadata: &Metadata) {
+        self.table.unlinked(Identity::of(metadata), &path);
         self.ledger.removed(path);
         self.ledger.credit_file();
         if metadata.is_file() && metadata.nlink() == 1 && !self.table.holds(Identity::of(metadata))
@@ -318,7 +321,7 @@ impl Wasi {
             self.ledger.credit_file();
             self.denied(error.into(), &to)
         })?;
-        self.ledger.created(to_place.real_entry(&to));
+        self.ledger.linked(from_place.real_entry(&from), to_place.real_entry(&to));
         Ok(())
     }
 

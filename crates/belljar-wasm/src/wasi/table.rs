@@ -59,7 +59,8 @@ pub struct Listed {
 pub struct OpenFile {
     pub file: File,
     pub mount: usize,
-    pub path: PathBuf,
+    /// Where it is below its mount; `None` when it has no name any more, or will not be written.
+    pub path: Option<PathBuf>,
     pub position: u64,
     pub readable: bool,
     pub writable: bool,
@@ -165,13 +166,26 @@ impl Table {
         )
     }
 
+    /// Open descriptors of a file that lost this name go on without one.
+    pub fn unlinked(&mut self, identity: Identity, path: &std::path::Path) {
+        for descriptor in self.0.iter_mut().flatten() {
+            if let Descriptor::File(file) = descriptor
+                && file.identity == identity
+                && file.path.as_deref() == Some(path)
+            {
+                file.path = None;
+            }
+        }
+    }
+
     /// Keeps the paths of open descriptors true after a rename.
     pub fn moved(&mut self, mount: usize, from: &std::path::Path, to: &std::path::Path) {
         for descriptor in self.0.iter_mut().flatten() {
             let (place, path) = match descriptor {
                 Descriptor::Dir(dir) => (dir.mount, &mut dir.path),
-                Descriptor::File(file) => (file.mount, &mut file.path),
-                Descriptor::Stdin
+                Descriptor::File(OpenFile { mount, path: Some(path), .. }) => (*mount, path),
+                Descriptor::File(_)
+                | Descriptor::Stdin
                 | Descriptor::Stdout
                 | Descriptor::Stderr
                 | Descriptor::Root { .. }

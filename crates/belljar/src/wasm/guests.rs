@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 pub use belljar_wasm::CompileEvent;
-use belljar_wasm::{EngineError, PythonGuest};
+use belljar_wasm::{CommandGuest, EngineError, PythonGuest};
 
 type Observer = Box<dyn Fn(CompileEvent) + Send + Sync>;
 
@@ -32,17 +32,30 @@ pub(super) fn python(cache_dir: &Path) -> Result<Arc<PythonGuest>, EngineError> 
     Ok(guest)
 }
 
+/// A guest from a file, with its code in `cache_dir`.
+pub(super) fn command(path: &Path, cache_dir: &Path) -> Result<CommandGuest, EngineError> {
+    with_cache(cache_dir, |cache_dir| CommandGuest::load(path, cache_dir, &observe))
+}
+
 fn load(cache_dir: &Path) -> Result<PythonGuest, EngineError> {
-    let observer = |event| {
-        if let Some(observer) = OBSERVER.get() {
-            observer(event);
-        }
-    };
-    match PythonGuest::load(cache_dir, &observer) {
+    with_cache(cache_dir, |cache_dir| PythonGuest::load(cache_dir, &observe))
+}
+
+fn observe(event: CompileEvent) {
+    if let Some(observer) = OBSERVER.get() {
+        observer(event);
+    }
+}
+
+/// Without a usable cache every process compiles anew, but sandboxes work.
+fn with_cache<T>(
+    cache_dir: &Path,
+    load: impl Fn(&Path) -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
+    match load(cache_dir) {
         Err(EngineError::Cache { path, problem }) => {
-            // Without a cache every process compiles anew, but sandboxes work.
             tracing::warn!(path = %path.display(), problem, "compiled guests cannot be kept");
-            PythonGuest::load(tempfile::tempdir()?.path(), &observer)
+            load(tempfile::tempdir()?.path())
         }
         other => other,
     }

@@ -4,14 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use belljar_core::limits::{
+    MAX_ERROR_MESSAGE_BYTES, MAX_ERROR_NAME_BYTES, MAX_TRACEBACK_BYTES, MAX_VALUE_TEXT_BYTES,
+};
 use belljar_core::text::CappedText;
 use belljar_core::{
     Backend, Meta, ResolvedPolicy, RuntimeType, SandboxError, SandboxExecutionError, SandboxResult,
     Survives,
 };
 use belljar_wasm::{
-    Called, Cell, CommandGuest, EngineError, Grant, Limits, Mount, Overlay, PythonGuest, Quota,
-    Surroundings, Traces, open_directory,
+    Answer, Called, CancelHandle, Cell, CommandGuest, EngineError, Grant, Limits, Mount, Overlay,
+    PythonGuest, Quota, Surroundings, Traces, open_directory,
 };
 
 use super::guests;
@@ -26,6 +29,9 @@ const ISOLATION: [&str; 4] = ["wasm", "wasi", "fuel", "memory_limit"];
 /// Fuel of a policy that sets none: more than any time-out allows.
 const UNLIMITED_FUEL: u64 = u64::MAX / 4;
 
+/// The name code has in tracebacks unless the caller gives it one.
+pub(super) const DEFAULT_CODE_NAME: &str = "<sandbox>";
+
 /// What custom guests find their program under, below the workspace's mount.
 const USER_CODE: &str = "user_code.py";
 
@@ -34,6 +40,7 @@ pub struct PythonHost {
     guest: LoadedGuest,
     mounts: Vec<Mount>,
     plan: LaunchPlan,
+    cancel: CancelHandle,
 }
 
 enum LoadedGuest {
@@ -52,7 +59,7 @@ pub struct RunOptions<'a> {
 
 impl Default for RunOptions<'_> {
     fn default() -> Self {
-        Self { inject_setup: true, filename: "<sandbox>" }
+        Self { inject_setup: true, filename: DEFAULT_CODE_NAME }
     }
 }
 
@@ -61,10 +68,16 @@ impl PythonHost {
     ///
     /// # Errors
     /// When the interpreter is missing or broken, or a directory cannot be opened.
-    pub fn new(plan: LaunchPlan, cache_dir: &Path) -> Result<Self, SandboxError> {
+    pub fn new(
+        plan: LaunchPlan,
+        cache_dir: &Path,
+        cancel: CancelHandle,
+    ) -> Result<Self, SandboxError> {
         let guest = match &plan.guest {
             Guest::Embedded => LoadedGuest::Embedded(guests::python(cache_dir).map_err(failure)?),
-            Guest::File(path) => LoadedGuest::Command(CommandGuest::load(path).map_err(failure)?),
+            Guest::File(path) => {
+                LoadedGuest::Command(guests::command(path, cache_dir).map_err(failure)?)
+            }
         };
         let open = |mount: &crate::plan::Mount| {
             let dir = open_directory(&mount.host).map_err(|source| {
@@ -73,7 +86,7 @@ impl PythonHost {
             Ok(Mount { guest_path: mount.guest.clone(), dir, writable: mount.writable })
         };
         let mounts = plan.mounts.iter().map(open).collect::<Result<_, SandboxError>>()?;
-        Ok(Self { guest, mounts, plan })
+        Ok(Self { guest, mounts, plan, cancel })
     }
 
     fn policy(&self) -> &ResolvedPolicy {
@@ -87,16 +100,13 @@ impl PythonHost {
         }
     }
 
-    fn fuel(&self) -> u64 {
-        self.policy().fuel_budget().unwrap_or(UNLIMITED_FUEL)
-    }
-
     fn memory_bytes(&self) -> u64 {
         self.policy().memory_bytes().unwrap_or(belljar_core::limits::MAX_MEMORY_BYTES)
     }
 
     fn limits(&self) -> Limits {
-        Limits { fuel: self.fuel(), timeout: self.policy().timeout() }
+        let fuel = self.policy().fuel_budget().unwrap_or(UNLIMITED_FUEL);
+        Limits { fuel, timeout: self.policy().timeout() }
     }
 
     fn grant(&self) -> Grant {
@@ -146,9 +156,10 @@ impl PythonHost {
             }
             .into());
         };
-        let mut instance = guest.instance(self.grant(), self.memory_bytes()).map_err(failure)?;
+        let mut instance =
+            guest.instance(self.grant(), self.memory_bytes(), &self.cancel).map_err(failure)?;
         let (called, answer) =
-            instance.validate(code, "<sandbox>", self.limits()).map_err(failure)?;
+            instance.validate(code, DEFAULT_CODE_NAME, self.limits()).map_err(failure)?;
         match answer {
             Some(answer) if called.stop.is_none() => Ok(answer.error),
             _ => Err(SandboxExecutionError {
@@ -176,7 +187,7 @@ pub fn run_untrusted_python(
     let (called, answer, traces) = match &host.guest {
         LoadedGuest::Embedded(guest) => {
             let mut instance =
-                guest.instance(host.grant(), host.memory_bytes()).map_err(failure)?;
+                guest.instance(host.grant(), host.memory_bytes(), &host.cancel).map_err(failure)?;
             let cell = Cell {
                 code,
                 filename: options.filename,
@@ -184,7 +195,7 @@ pub fn run_untrusted_python(
                 surroundings: Some(&host.surroundings(options.inject_setup)),
             };
             let (called, answer) = instance.execute(cell, host.limits()).map_err(failure)?;
-            (called, answer, instance.take_traces())
+            (called, answer.map(capped), instance.take_traces())
         }
         LoadedGuest::Command(guest) => {
             let run = run_command(guest, host, code)?;
@@ -215,7 +226,7 @@ fn run_command(
         env: policy.env().iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         ..host.grant()
     };
-    guest.run(grant, host.memory_bytes(), host.fuel(), policy.timeout()).map_err(failure)
+    guest.run(grant, host.memory_bytes(), host.limits(), &host.cancel).map_err(failure)
 }
 
 fn assemble(
@@ -262,6 +273,25 @@ fn with_notice(stderr: CappedText, notice: Option<String>, cap: usize) -> Capped
     let truncated = stderr.truncated || own.truncated;
     let all = CappedText::new(format!("{}{notice}\n", own.text), cap);
     CappedText { truncated: truncated || all.truncated, text: all.text }
+}
+
+/// What a guest says about itself, cut to size: its driver does so too, but can be tampered with.
+fn capped(mut answer: Answer) -> Answer {
+    if let Some(error) = &mut answer.error {
+        cap(&mut error.name, MAX_ERROR_NAME_BYTES);
+        cap(&mut error.message, MAX_ERROR_MESSAGE_BYTES);
+        cap(&mut error.traceback, MAX_TRACEBACK_BYTES);
+    }
+    if let Some(value) = &mut answer.value {
+        cap(&mut value.text, MAX_VALUE_TEXT_BYTES);
+    }
+    answer
+}
+
+fn cap(text: &mut String, max: usize) {
+    if text.len() > max {
+        *text = CappedText::new(std::mem::take(text), max).text;
+    }
 }
 
 fn log_events(logger: &SandboxLogger, verdict: &Verdict, traces: &Traces) {

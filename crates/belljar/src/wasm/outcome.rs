@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use belljar_core::{GuestError, Outcome, ResolvedPolicy, Stop};
-use belljar_wasm::{Answer, CallEnd, Called, StopCause, Traces};
+use belljar_wasm::{Answer, CallEnd, Called, CellEnd, StopCause, Traces};
 
 use crate::logging::SecurityEvent;
 
@@ -58,7 +58,7 @@ pub(super) fn judge(
     }
     match &called.end {
         CallEnd::Answered(_) => match answer {
-            Some(answer) => judge_answer(answer, traces, policy),
+            Some(answer) => judge_answer(called, answer, traces, policy),
             None => crashed("its answer makes no sense"),
         },
         CallEnd::Exited(code) => Verdict::ended(Outcome::Exited(*code)),
@@ -85,17 +85,22 @@ pub(super) fn judge(
     }
 }
 
-fn judge_answer(answer: &Answer, traces: &Traces, policy: &ResolvedPolicy) -> Verdict {
-    match &answer.error {
-        None => Verdict::ended(Outcome::Finished),
-        Some(error) if error.name == "SystemExit" => {
-            Verdict::ended(Outcome::Exited(answer.exit_code))
+fn judge_answer(
+    called: &Called,
+    answer: &Answer,
+    traces: &Traces,
+    policy: &ResolvedPolicy,
+) -> Verdict {
+    let error = || answer.error.clone().unwrap_or_default();
+    match answer.end {
+        CellEnd::Finished => Verdict::ended(Outcome::Finished),
+        CellEnd::Exited => Verdict::ended(Outcome::Exited(answer.exit_code.into())),
+        // The guest's word counts only where the engine saw the same.
+        CellEnd::OutOfMemory if called.memory_refused => out_of_memory(policy, Some(error())),
+        CellEnd::NoSpace if traces.quota_exceeded => quota(policy, error()),
+        CellEnd::Raised | CellEnd::OutOfMemory | CellEnd::NoSpace => {
+            Verdict::ended(Outcome::Raised(error()))
         }
-        Some(error) if error.name == "MemoryError" => out_of_memory(policy, Some(error.clone())),
-        Some(error) if traces.quota_exceeded && error.name == "OSError" => {
-            quota(policy, error.clone())
-        }
-        Some(error) => Verdict::ended(Outcome::Raised(error.clone())),
     }
 }
 

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use belljar_core::{ExecutionPolicy, GuestError, RuntimeType, SandboxError, SandboxResult};
 
-use super::host::{PythonHost, RunOptions, run_untrusted_python};
+use super::host::{DEFAULT_CODE_NAME, PythonHost, RunOptions, run_untrusted_python};
+use crate::CancelHandle;
 use crate::factory::SandboxConfig;
 use crate::plan::{Guest, LaunchPlan};
 use crate::sandbox::{Sandbox, SandboxBase, check_source};
@@ -16,6 +17,8 @@ pub struct PythonSandbox {
     base: SandboxBase,
     plan: LaunchPlan,
     cache_dir: PathBuf,
+    code_name: String,
+    cancel: CancelHandle,
     host: Option<PythonHost>,
 }
 
@@ -46,7 +49,14 @@ impl PythonSandbox {
         config: &SandboxConfig,
     ) -> Result<Self, SandboxError> {
         let base = SandboxBase::new(config.policy.clone(), &plan.workspace, config.logger.clone());
-        Ok(Self { base, plan, cache_dir: config.home()?.cache(), host: None })
+        Ok(Self {
+            base,
+            plan,
+            cache_dir: config.home()?.cache(),
+            code_name: config.code_name.clone().unwrap_or_else(|| DEFAULT_CODE_NAME.to_owned()),
+            cancel: CancelHandle::default(),
+            host: None,
+        })
     }
 
     /// The interpreter that is or will be used; `None` stands for the embedded one.
@@ -81,7 +91,8 @@ impl PythonSandbox {
     /// When it is missing or broken.
     pub fn load(&mut self) -> Result<(), SandboxError> {
         if self.host.is_none() {
-            self.host = Some(PythonHost::new(self.plan.clone(), &self.cache_dir)?);
+            self.host =
+                Some(PythonHost::new(self.plan.clone(), &self.cache_dir, self.cancel.clone())?);
         }
         Ok(())
     }
@@ -104,7 +115,12 @@ impl Sandbox for PythonSandbox {
     }
 
     fn execute(&mut self, code: &str) -> Result<SandboxResult, SandboxError> {
-        self.execute_with(code, RunOptions::default())
+        let filename = self.code_name.clone();
+        self.execute_with(code, RunOptions { filename: &filename, ..RunOptions::default() })
+    }
+
+    fn cancel_handle(&self) -> CancelHandle {
+        self.cancel.clone()
     }
 
     fn check_code(&mut self, code: &str) -> Result<Option<GuestError>, SandboxError> {

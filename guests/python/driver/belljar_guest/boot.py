@@ -27,7 +27,7 @@ def boot():
         importer.load_archive(archive.read())
     # Before the path finder: nothing a program writes to disk can shadow the library.
     path_finder = next(i for i, finder in enumerate(sys.meta_path) if finder.__name__ == "PathFinder")
-    sys.meta_path.insert(path_finder, importer.LibraryImporter)
+    sys.meta_path[path_finder:path_finder] = [unsupported.AbsentModules, importer.LibraryImporter]
     unsupported.install()
     importer.after_import("hashlib", _add_key_derivation)
 
@@ -83,18 +83,14 @@ def _prepare_signals():
 
 def _forget_boot(importer):
     import gc
-    import linecache
     import os
 
     for module in list(sys.modules.values()):
         if getattr(module, "__file__", None) and module.__file__.startswith("/boot/"):
             importer.adopt(module)
-    for name in [name for name, module in sys.modules.items() if name == "__main__"]:
-        sys.modules[name].__dict__.pop("__loader__", None)
     sys.path[:] = [importer.LIBRARY]
     sys.path_importer_cache.clear()
     sys.argv[:] = [""]
-    linecache.clearcache()
     os.environ.clear()
     os.chdir("/app")
     gc.collect()

@@ -35,7 +35,7 @@ def describe(value):
 def _as_json(value):
     """The value if JSON can carry it, unchanged and not too large."""
     try:
-        if len(dumps(value, allow_nan=False)) <= MAX_RICH_CHARS:
+        if len(dumps(value, allow_nan=False, ensure_ascii=False).encode()) <= MAX_RICH_CHARS:
             return value
     except (TypeError, ValueError, RecursionError):
         pass

@@ -1,5 +1,6 @@
 """Answers the host's requests: JSON in, JSON out, one at a time."""
 
+import linecache
 import logging
 import os
 import sys
@@ -22,7 +23,12 @@ def _execute(request):
     if surroundings is not None:
         _settle_in(surroundings)
     outcome = cells.run(request["code"], request["filename"], request["value"])
-    return {"exit_code": outcome.exit_code, "error": outcome.error, "value": outcome.value}
+    return {
+        "end": outcome.end,
+        "exit_code": outcome.exit_code,
+        "error": outcome.error,
+        "value": outcome.value,
+    }
 
 
 def _validate(request):
@@ -53,3 +59,4 @@ def warm_up():
         _execute({"code": code, "filename": "<warm-up>", "value": True})
     __main__.__dict__.clear()
     __main__.__dict__.update(before)
+    linecache.clearcache()

@@ -3,6 +3,8 @@
 import time
 from asyncio import base_events, events
 
+from .unsupported import refuse_process
+
 
 class _Timers:
     """Stands where other loops have a selector: there is nothing to wait for but time."""
@@ -40,6 +42,11 @@ class SandboxLoop(base_events.BaseEventLoop):
         except Exception as error:
             future.set_exception(error)
         return future
+
+    async def subprocess_exec(self, *args, **kwargs):
+        refuse_process()
+
+    subprocess_shell = subprocess_exec
 
 
 class SandboxLoopPolicy(events.BaseDefaultEventLoopPolicy):

@@ -6,7 +6,6 @@ a fallback takes it.
 """
 
 import errno
-import sys
 
 from . import importer
 
@@ -44,7 +43,7 @@ def message(what):
 
 
 class AbsentModules:
-    """The last finder: explains why a module of the standard library is missing."""
+    """A finder that finds nothing: it explains why a module of the standard library is missing."""
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
@@ -62,12 +61,12 @@ def _refuse(exception, what, *head):
 
 
 _no_thread = _refuse(RuntimeError, "threads")
-_no_process = _refuse(OSError, "other processes", errno.ENOSYS)
+refuse_process = _refuse(OSError, "other processes", errno.ENOSYS)
 _no_socket = _refuse(OSError, "network access", errno.EPERM)
 
 
 def _without_processes(subprocess):
-    subprocess.Popen.__init__ = _no_process
+    subprocess.Popen.__init__ = refuse_process
     # Popen.__del__ looks at attributes that __init__ would have set.
     subprocess.Popen._child_created = False
     subprocess.Popen.returncode = None
@@ -83,13 +82,34 @@ def _without_sockets(socket):
 def _without_multiprocessing(context):
     for name in ("Process", "Pool", "Manager", "Pipe", "Lock", "RLock", "Semaphore", "BoundedSemaphore",
                  "Condition", "Event", "Barrier", "Queue", "JoinableQueue", "SimpleQueue", "Value", "Array"):
-        setattr(context.BaseContext, name, _no_process)
+        setattr(context.BaseContext, name, refuse_process)
     for kind in (context.DefaultContext, context.SpawnContext):
-        kind.Process = _no_process
+        kind.Process = refuse_process
+
+
+def _without_process_objects(process):
+    process.BaseProcess.__init__ = refuse_process
+
+
+def _without_secure_urls(request):
+    def unknown_open(self, req):
+        if req.type == "https":
+            raise request.URLError(message("network access"))
+        raise request.URLError(f"unknown url type: {req.type}")
+
+    request.UnknownHandler.unknown_open = unknown_open
+
+
+def _explain_missing_function(name):
+    """For attributes of `os` that other systems have: says why this one does not."""
+    text = f"module 'os' has no attribute {name!r}"
+    if name.startswith(("exec", "spawn", "posix_spawn", "fork", "kill", "wait")):
+        text += f": {message('other processes')}"
+    raise AttributeError(text, name=name)
 
 
 def _without_process_pool(process):
-    process.ProcessPoolExecutor.__init__ = _no_process
+    process.ProcessPoolExecutor.__init__ = refuse_process
 
 
 def install():
@@ -98,9 +118,11 @@ def install():
 
     _thread.start_new_thread = _thread.start_new = _no_thread
     _thread.start_joinable_thread = _no_thread
-    os.system = _no_process
+    os.system = refuse_process
+    os.__getattr__ = _explain_missing_function
     importer.after_import("subprocess", _without_processes)
     importer.after_import("socket", _without_sockets)
+    importer.after_import("urllib.request", _without_secure_urls)
+    importer.after_import("multiprocessing.process", _without_process_objects)
     importer.after_import("multiprocessing.context", _without_multiprocessing)
     importer.after_import("concurrent.futures.process", _without_process_pool)
-    sys.meta_path.append(AbsentModules)

@@ -1,0 +1,53 @@
+//! The native interpreter that sandboxes are compared with.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::BenchError;
+
+/// A `python3` of this machine.
+pub struct Native {
+    executable: PathBuf,
+    version: String,
+}
+
+impl Native {
+    /// Asks `python3` what it really is: the name on the search path may be a wrapper script, and
+    /// comparing with that would flatter us.
+    pub fn find() -> Option<Native> {
+        let script = "import sys; print(sys.executable); print(sys.version.split()[0])";
+        let output = Command::new("python3").args(["-c", script]).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        let (executable, version) = text.trim_end().split_once('\n')?;
+        Some(Native { executable: executable.into(), version: version.to_owned() })
+    }
+
+    pub fn describe(&self) -> String {
+        self.version.clone()
+    }
+
+    /// The time of one whole `python3 -c`.
+    pub fn run_once(&self, code: &str) -> Result<Duration, BenchError> {
+        time_process(Command::new(&self.executable).args(["-c", code]))
+    }
+
+    pub fn output_of(&self, code: &str) -> Result<String, BenchError> {
+        let output = Command::new(&self.executable).args(["-c", code]).output()?;
+        if !output.status.success() {
+            return Err(BenchError::Program(String::from_utf8_lossy(&output.stderr).into_owned()));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+/// The time from start to end of a process that must succeed.
+pub fn time_process(command: &mut Command) -> Result<Duration, BenchError> {
+    let start = Instant::now();
+    let output = command.output()?;
+    let elapsed = start.elapsed();
+    if !output.status.success() {
+        return Err(BenchError::Program(String::from_utf8_lossy(&output.stderr).into_owned()));
+    }
+    Ok(elapsed)
+}

@@ -1,0 +1,67 @@
+//! What Belljar costs, as ratios against the same work done by what this machine has.
+//!
+//! `belljar bench` and `cargo bench` both print [`Report`]. Nothing here asserts: machines are
+//! noisy, and a number only means something next to another one from the same run.
+
+mod compare;
+mod measure;
+mod report;
+
+use std::path::PathBuf;
+
+use belljar::{Home, SandboxError};
+
+pub use report::{Report, Row};
+
+/// How much to measure.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Fewer repetitions, for a first impression.
+    pub quick: bool,
+    /// The `belljar` program, to measure whole processes; without it that row is left out.
+    pub program: Option<PathBuf>,
+    /// Belljar's directory.
+    pub home: Home,
+}
+
+/// What stops a measurement.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The sandbox could not be made.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    /// The engine could not be used.
+    #[error(transparent)]
+    Engine(#[from] belljar_wasm::EngineError),
+    /// Measured code did not do what it should.
+    #[error("a measured program failed: {0}")]
+    Program(String),
+    /// The system failed.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// Measures everything, telling `progress` what comes next.
+///
+/// # Errors
+/// When something to be measured does not work at all.
+pub fn run(settings: &Settings, progress: &dyn Fn(&str)) -> Result<Report, BenchError> {
+    let native = compare::Native::find();
+    let bench = measure::Bench::new(settings)?;
+    let mut report = Report::new(native.as_ref().map(compare::Native::describe));
+    progress("fresh sandbox");
+    report.push(bench.fresh_start(native.as_ref())?);
+    progress("whole process");
+    report.extend(bench.whole_process(native.as_ref())?);
+    progress("live cell");
+    report.push(bench.live_cell()?);
+    progress("throughput");
+    report.extend(bench.throughput()?);
+    progress("memory");
+    report.push(bench.private_memory()?);
+    progress("workspaces");
+    report.extend(bench.workspaces()?);
+    progress("processor");
+    report.extend(bench.kernels(native.as_ref())?);
+    Ok(report)
+}
