@@ -1,0 +1,15 @@
+//! Code that means harm. Each test is named after the attack, checks how it ends, and runs a
+//! permitted twin in the same process afterwards. `attack` itself checks that the host has the
+//! memory and the descriptors it had before, and still works.
+
+mod environment;
+mod files;
+mod interpreter;
+mod leftovers;
+mod memory;
+mod output;
+mod protocol;
+mod quota;
+mod recursion;
+mod scale;
+mod time;

@@ -1,0 +1,48 @@
+//! One suite for every backend: code in, the shape of the result out.
+//!
+//! A backend that cannot be had here is shown as ignored, with the reason, never as passed.
+
+mod cases;
+mod check;
+
+use belljar::{Backend, RuntimeType, SandboxConfig, create_sandbox};
+use libtest_mimic::{Arguments, Failed, Trial};
+use support::Jar;
+
+fn main() {
+    let mut trials = Vec::new();
+    for backend in Backend::ALL {
+        match unavailable(backend) {
+            None => trials.extend(suite(backend)),
+            Some(reason) => {
+                let name = format!("{backend}: not available here: {reason}");
+                trials.push(Trial::test(name, || Ok(())).with_ignored_flag(true));
+            }
+        }
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+/// Why a backend cannot run Python here, or nothing.
+fn unavailable(backend: Backend) -> Option<String> {
+    let jar = Jar::new();
+    let config = SandboxConfig { backend, runtime: RuntimeType::Python, ..jar.config() };
+    match create_sandbox(&config).and_then(|mut sandbox| sandbox.execute("")) {
+        Ok(_) => None,
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+fn suite(backend: Backend) -> impl Iterator<Item = Trial> {
+    cases::ALL.iter().map(move |(name, case)| {
+        Trial::test(format!("{backend}::{name}"), move || {
+            std::panic::catch_unwind(|| case(backend)).map_err(|panic| {
+                let message = panic
+                    .downcast_ref::<String>()
+                    .map(String::as_str)
+                    .or_else(|| panic.downcast_ref::<&str>().copied());
+                Failed::from(message.unwrap_or("the case panicked"))
+            })
+        })
+    })
+}

