@@ -84,7 +84,7 @@ impl Backend {
     pub fn abilities(self) -> Option<Abilities> {
         use Rule::{Memory, Network, Output, Processes, Time, WorkspaceBytes, WorkspaceFiles};
         match self {
-            Self::Wasm => Some(Abilities::all()),
+            Self::Wasm => Some(Abilities::all().without(Rule::Imports)),
             Self::Native => Some(Abilities::of(&[
                 Time,
                 Memory,
@@ -154,11 +154,13 @@ pub enum Rule {
     Network,
     /// `deterministic = true`.
     Deterministic,
+    /// `block_imports`. No backend has an import guard yet.
+    Imports,
 }
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Time,
         Self::Output,
         Self::Memory,
@@ -168,6 +170,7 @@ impl Rule {
         Self::Processes,
         Self::Network,
         Self::Deterministic,
+        Self::Imports,
     ];
 
     /// The policy field that sets this rule, as people write it.
@@ -183,6 +186,7 @@ impl Rule {
             Self::Processes => "max_processes",
             Self::Network => "network",
             Self::Deterministic => "deterministic",
+            Self::Imports => "block_imports",
         }
     }
 

@@ -180,6 +180,9 @@ impl SandboxError {
             | Self::Workspace { hint, .. }
             | Self::Cache { hint, .. }
             | Self::Package { hint, .. } => hint.clone(),
+            Self::Unenforceable { rule: Rule::Imports, .. } => {
+                Some("leave block_imports away: no backend has an import guard yet".to_owned())
+            }
             Self::Unenforceable { rule, backend } => Some(format!(
                 "leave {rule} away, or use the {} backend, which enforces every rule",
                 if *backend == Backend::Wasm { Backend::Daemon } else { Backend::Wasm }

@@ -66,6 +66,7 @@ fn is_required(policy: &ExecutionPolicy, rule: Rule) -> bool {
         Rule::Processes => policy.is_explicit(Field::MaxProcesses),
         Rule::Network => policy.is_explicit(Field::Network),
         Rule::Deterministic => policy.deterministic,
+        Rule::Imports => !policy.block_imports.is_empty(),
     }
 }
 

@@ -55,8 +55,10 @@ pub struct Layout {
 pub const EVAL_BREAKER_SIGNALS: u32 = 1 << 1;
 
 impl Layout {
+    /// How many there are.
     pub const WORDS: usize = 5;
 
+    /// From the words in the order of `abi.h`.
     pub fn from_words(words: [u32; Layout::WORDS]) -> Layout {
         let [interrupt_tripped, any_tripped, eval_breaker, random_state, request_buffer] = words;
         Layout { interrupt_tripped, any_tripped, eval_breaker, random_state, request_buffer }
@@ -65,7 +67,7 @@ impl Layout {
     /// True when everything lies inside a memory of this size.
     pub fn fits(&self, memory_bytes: usize) -> bool {
         let inside = |address: u32, len: usize| {
-            address as usize % 4 == 0 && address as usize + len <= memory_bytes
+            (address as usize).is_multiple_of(4) && address as usize + len <= memory_bytes
         };
         inside(self.interrupt_tripped, 4)
             && inside(self.any_tripped, 4)

@@ -20,7 +20,9 @@ const GRACE: Duration = Duration::from_millis(250);
 /// Why a guest was told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopCause {
+    /// Its time was up.
     Timeout,
+    /// Somebody cancelled it.
     Cancelled,
 }
 

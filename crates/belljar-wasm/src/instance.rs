@@ -31,23 +31,33 @@ pub struct Instance {
 
 /// How a call ended, with what it used.
 pub struct Called {
+    /// Its end.
     pub end: CallEnd,
     /// Told to stop; `end` may still be an answer, when the guest ended by itself in time.
     pub stop: Option<StopCause>,
+    /// Fuel of the user's code.
     pub fuel_used: u64,
+    /// The most memory the guest has had so far.
     pub memory_peak_bytes: usize,
+    /// Whether it wanted more than it may have.
     pub memory_refused: bool,
 }
 
 /// Everything that can become of a call. All but `Answered` leave the guest unusable.
 pub enum CallEnd {
+    /// The driver's answer.
     Answered(Vec<u8>),
     /// The driver failed, or its answer makes no sense.
     Nonsense,
+    /// It ended its process.
     Exited(i32),
+    /// It used up its fuel.
     OutOfFuel,
+    /// It wrote far more output than is kept.
     OutputFlood,
+    /// It used up the native stack.
     StackOverflow,
+    /// It trapped.
     Crashed(String),
     /// Stopped hard after it ignored an interrupt.
     Stopped,
@@ -126,7 +136,10 @@ impl Instance {
         let end = match driven.output {
             None => CallEnd::Stopped,
             Some(Ok(packed)) => self.read_answer(packed),
-            Some(Err(error)) => classify(&error),
+            Some(Err(error)) => match classify(&error) {
+                CallEnd::OutOfFuel if !self.store.data().meter.counts() => CallEnd::Nonsense,
+                end => end,
+            },
         };
         let left = self.store.get_fuel().map_err(EngineError::engine)?;
         let state = self.store.data_mut();

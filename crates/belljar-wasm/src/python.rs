@@ -157,10 +157,9 @@ pub struct Surroundings {
 }
 
 /// What the driver says about a cell. Guest data: everything in it may be a lie.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct Answer {
     /// How it ended.
-    #[serde(default)]
     pub end: CellEnd,
     /// 0, 1 after an uncaught exception, or what `sys.exit` was given.
     #[serde(default)]
@@ -174,11 +173,10 @@ pub struct Answer {
 }
 
 /// How a cell ended, as its driver sees it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CellEnd {
     /// At its end.
-    #[default]
     Finished,
     /// With an uncaught exception.
     Raised,
@@ -253,3 +251,7 @@ impl PythonInstance {
         self.instance.wasi_mut().take_traces()
     }
 }
+
+#[cfg(test)]
+#[path = "python_tests.rs"]
+mod tests;

@@ -4,6 +4,8 @@
 # The shadow stack stands first in memory, so that overflowing it traps instead of
 # running into data. 4 MiB matches CPython's recursion limits for WASI.
 SHADOW_STACK=$((4 * 1024 * 1024))
+# All of CPython as one object; only a profiled build has it (pgo.sh).
+WHOLE_PROGRAM=python-whole.o
 GUEST_CFLAGS=(-O3 -DNDEBUG -DPy_BUILD_CORE=1 -std=c11 -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Wno-macro-redefined
     -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_GETPID -D_WASI_EMULATED_PROCESS_CLOCKS -D_WASI_EMULATED_MMAN)
 
@@ -53,11 +55,11 @@ compile_own() {
 link_objects() {
     local cross=$1 kind=$2 out=$3
     shift 3
-    # The last two matter for the profiled build, whose objects the linker compiles (pgo.sh).
-    "$TOOLS/wasi-clang" -O3 -Wl,-z,stack-size=$SHADOW_STACK -Wl,--stack-first -Wl,--gc-sections \
-        -Wl,--lto-O3 -Wl,-mllvm,-pgso=false "$@" \
+    local cpython=("libpython$CPYTHON_SERIES.a" "${STATIC_LIBRARIES[@]}")
+    [[ -f $BUILD_DIR/$cross/$WHOLE_PROGRAM ]] && cpython=("$WHOLE_PROGRAM")
+    "$TOOLS/wasi-clang" -O3 -Wl,-z,stack-size=$SHADOW_STACK -Wl,--stack-first -Wl,--gc-sections "$@" \
         "$BUILD_DIR/guest-objects/$cross-$kind"/*.o \
-        "$BUILD_DIR/$cross/libpython$CPYTHON_SERIES.a" "${STATIC_LIBRARIES[@]/#/$BUILD_DIR/$cross/}" \
+        "${cpython[@]/#/$BUILD_DIR/$cross/}" \
         -L"$DEPS/lib" -lz -lbz2 -llzma -lsqlite3 \
         -ldl -lwasi-emulated-signal -lwasi-emulated-getpid -lwasi-emulated-process-clocks -lwasi-emulated-mman -lm \
         -o "$out"

@@ -5,7 +5,7 @@
 Plain replacements rather than a diff: they need no `patch` tool, they carry their reason,
 and one that no longer fits a newer CPython stops the build.
 
-All of them make the guest faster and leave its behaviour alone. Calls, and loads that
+Most of them make the guest faster and leave its behaviour alone. Calls, and loads that
 depend on each other, cost more in WebAssembly than in native code, because every call checks
 the stack limit and no registers are shared between functions. So the point is to make fewer.
 """
@@ -53,8 +53,7 @@ SMALL_FAST_PATHS = [
 # ---- ints ----
 
 # Ints of one and two digits are kept for reuse, as CPython has always done with floats (and
-# does with ints from 3.14 on). The bytecodes for int arithmetic then neither call the
-# allocator nor a deallocator. The lists are linked through the tag, which a dead int does
+# does with ints from 3.14 on). Int arithmetic then rarely needs the allocator. The lists are linked through the tag, which a dead int does
 # not need; an int's block is never smaller than its digits, so a recycled one always fits.
 FREE_INTS = [
     (
@@ -69,19 +68,7 @@ struct _Py_free_ints {
 extern struct _Py_free_ints _Py_free_ints[2];
 
 // The deallocator of exact ints.
-static inline void
-_PyLong_ExactDealloc(PyObject *self)
-{
-    PyLongObject *op = (PyLongObject *)self;
-    size_t list = (op->long_value.lv_tag >> 3) - 1;  // the number of digits, less one
-    if (list < 2 && _Py_free_ints[list].room > 0) {
-        op->long_value.lv_tag = (uintptr_t)_Py_free_ints[list].first;
-        _Py_free_ints[list].first = op;
-        _Py_free_ints[list].room--;
-        return;
-    }
-    PyObject_Free(self);
-}
+extern void _PyLong_ExactDealloc(PyObject *self);
 
 // A block for an int of `digits` digits (1 or 2), or NULL.
 static inline PyLongObject *
@@ -111,6 +98,20 @@ _Py_DECREF_INT(PyLongObject *op)
     {NULL, _Py_FREE_INTS_MAX},
     {NULL, _Py_FREE_INTS_MAX},
 };
+
+void
+_PyLong_ExactDealloc(PyObject *self)
+{
+    PyLongObject *op = (PyLongObject *)self;
+    size_t list = _PyLong_DigitCount(op) - 1;
+    if (list < 2 && _Py_free_ints[list].room > 0) {
+        op->long_value.lv_tag = (uintptr_t)_Py_free_ints[list].first;
+        _Py_free_ints[list].first = op;
+        _Py_free_ints[list].room--;
+        return;
+    }
+    PyObject_Free(self);
+}
 
 static inline void
 _Py_DECREF_INT(PyLongObject *op)
@@ -173,10 +174,19 @@ _Py_DECREF_INT(PyLongObject *op)
 # In the bytecodes this deallocator is only ever used for ints.
 INT_BYTECODES = ["Python/bytecodes.c", "Python/generated_cases.c.h", "Python/executor_cases.c.h"]
 
+# ---- recursion ----
+
+# How deep C code may call itself, whatever sys.setrecursionlimit says. CPython's value for WASI
+# lets `def f(x): sorted([1, 2], key=f)` run through the 4 MiB of shadow stack (link.sh), which
+# ends the session instead of raising RecursionError. 3000 is what CPython uses on Windows.
+RECURSION = [
+    ("Include/cpython/pystate.h", "#  define Py_C_RECURSION_LIMIT 5000\n", "#  define Py_C_RECURSION_LIMIT 3000\n"),
+]
+
 
 def main(source):
     root = Path(source)
-    for path, old, new in ONE_ALLOCATOR + SMALL_FAST_PATHS + FREE_INTS:
+    for path, old, new in ONE_ALLOCATOR + SMALL_FAST_PATHS + FREE_INTS + RECURSION:
         replace(root / path, old, new)
     for path in INT_BYTECODES:
         replace(root / path, "(destructor)PyObject_Free", "_PyLong_ExactDealloc", once=False)

@@ -27,9 +27,6 @@ download_packages() {
         read -r name version <<<"$entry"
         private_apt apt-get -q download "$name=$version" || not_offered "$name" "$version"
     done
-    for name in "${TOOLCHAIN_LIBRARIES[@]}"; do
-        private_apt apt-get -q -t bookworm download "$name"
-    done
     for entry in "${SOURCE_PACKAGES[@]}"; do
         read -r name version <<<"$entry"
         private_apt apt-get -q source --download-only --tar-only "$name=$version" || not_offered "$name" "$version"

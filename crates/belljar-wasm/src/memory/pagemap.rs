@@ -19,12 +19,15 @@ const CATEGORY_PRESENT: u64 = 1 << 3;
 const CATEGORY_SWAPPED: u64 = 1 << 4;
 const CATEGORY_ZERO_PAGE: u64 = 1 << 5;
 
+// The kernel speaks of 64-bit addresses, and so do we.
+const _: () = assert!(size_of::<usize>() == 8);
+
 /// The kernel's `struct page_region`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct PageRegion {
-    start: u64,
-    end: u64,
+    start: usize,
+    end: usize,
     categories: u64,
 }
 
@@ -99,7 +102,7 @@ pub fn written_pages(
         // SAFETY: `Scan` upholds the contract of PAGEMAP_SCAN (see its impl); `regions` outlives the call.
         let found = unsafe { rustix::ioctl::ioctl(pagemap, Scan(&mut arguments)) }?;
         for region in regions.iter().take(found) {
-            visit(region.start as usize..region.end as usize);
+            visit(region.start..region.end);
         }
         if arguments.walk_end <= start {
             return Err(rustix::io::Errno::IO);

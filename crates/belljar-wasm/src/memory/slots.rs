@@ -79,6 +79,23 @@ impl SlotPool {
         })
     }
 
+    /// Whether every idle slot is what a new tenant should find: the image, and nothing behind it.
+    #[cfg(test)]
+    pub fn idle_slots_are_pristine(&self) -> bool {
+        let image_len = self.image.len();
+        // SAFETY: the image's view is readable to its end and never written.
+        let image = unsafe { std::slice::from_raw_parts(self.image.view.base(), image_len) };
+        (0..self.idle.len()).filter_map(|_| self.idle.pop()).all(|mapping| {
+            let grown = image_len..(image_len * 4).min(mapping.len());
+            let opened = mapping.open(grown.clone()).is_ok();
+            // SAFETY: the slot is idle and off the queue; both parts are readable.
+            let memory = unsafe { std::slice::from_raw_parts(mapping.base(), grown.end) };
+            opened
+                && memory[..image_len] == *image
+                && memory[image_len..].iter().all(|byte| *byte == 0)
+        })
+    }
+
     fn map(&self, len: usize) -> rustix::io::Result<Mapping> {
         let mapping = Mapping::reserve(len)?;
         // SAFETY: the mapping is new; nobody has seen it.
@@ -92,11 +109,14 @@ impl SlotPool {
     /// The tenant is gone: nobody holds references into the mapping.
     unsafe fn reset(&self, mapping: &Mapping, size: usize) -> rustix::io::Result<()> {
         let image_len = self.image.len();
-        // SAFETY (all blocks below): the caller promises that the tenant is gone; the ranges lie in the mapping.
+        // SAFETY: the caller promises that the tenant is gone.
         if unsafe { self.copy_back(mapping) }.is_err() {
+            // SAFETY: as above.
             unsafe { mapping.forget(0..image_len) }?;
         }
+        // SAFETY: as above.
         unsafe { mapping.forget(image_len..size) }?;
+        // SAFETY: as above.
         unsafe { mapping.close(image_len..size) }
     }
 

@@ -17,7 +17,9 @@ struct Entry {
 /// Bytes and files a sandbox may add to its workspace.
 #[derive(Clone, Copy, Debug)]
 pub struct Quota {
+    /// Bytes of files.
     pub bytes: u64,
+    /// Files, directories and links.
     pub files: u64,
 }
 
@@ -35,8 +37,11 @@ pub struct Ledger {
 /// The files that differ from the beginning, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delta {
+    /// There now, not before.
     pub created: Vec<String>,
+    /// There before and now, with other contents.
     pub modified: Vec<String>,
+    /// There before, not now.
     pub deleted: Vec<String>,
 }
 
@@ -135,6 +140,10 @@ impl Ledger {
     }
 
     pub fn removed(&mut self, path: PathBuf) {
+        for names in &mut self.links {
+            names.remove(&path);
+        }
+        self.links.retain(|names| names.len() > 1);
         let entry = self.entries.entry(path.clone()).or_insert(Entry {
             existed: true,
             exists: true,

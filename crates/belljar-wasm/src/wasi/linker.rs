@@ -121,7 +121,7 @@ fn add_surroundings(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     linker.func_wrap(MODULE, "sched_yield", |_: C<'_>| 0i32)?;
     linker.func_wrap(MODULE, "proc_exit", |_: C<'_>, code: u32| -> wasmtime::Result<()> {
         // A process's exit code has eight bits.
-        Err(Abort::Exit(i32::from(code as u8)).into())
+        Err(Abort::Exit(i32::from(code.to_le_bytes()[0])).into())
     })?;
     linker.func_wrap_async(
         MODULE,

@@ -40,13 +40,21 @@ pub enum Abort {
 
 /// What a guest is given.
 pub struct Grant {
+    /// The directories it sees. There are no others.
     pub mounts: Vec<Mount>,
+    /// A file that exists only for it.
     pub overlay: Option<Overlay>,
+    /// Arguments of a command; our own guests get theirs from the driver.
     pub args: Vec<String>,
+    /// Environment of a command; likewise.
     pub env: Vec<(String, String)>,
+    /// Output kept.
     pub stdout_max_bytes: u64,
+    /// Error output kept.
     pub stderr_max_bytes: u64,
+    /// What it may add to its workspace.
     pub quota: Quota,
+    /// Fixed clock and seeded randomness.
     pub deterministic: bool,
 }
 
@@ -69,7 +77,9 @@ pub struct Wasi {
 /// Attempts to reach outside, counted; the first is kept for the log.
 #[derive(Clone, Debug, Default)]
 pub struct Denials {
+    /// How many.
     pub count: u64,
+    /// The path of the first, in the guest's words.
     pub first: Option<String>,
 }
 
@@ -84,10 +94,15 @@ impl Denials {
 
 /// What one execution left behind.
 pub struct Traces {
+    /// What it wrote to stdout.
     pub stdout: CappedBytes,
+    /// What it wrote to stderr.
     pub stderr: CappedBytes,
+    /// The files it changed.
     pub delta: Delta,
+    /// Whether it wanted to add more than it may.
     pub quota_exceeded: bool,
+    /// What it was not given.
     pub denials: Denials,
 }
 

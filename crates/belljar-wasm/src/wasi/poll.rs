@@ -9,7 +9,8 @@ use super::view::View;
 use crate::drive::Control;
 
 const SUBSCRIPTION_BYTES: u32 = 48;
-const EVENT_BYTES: usize = 32;
+const EVENT_BYTES: u32 = 32;
+type Event = [u8; EVENT_BYTES as usize];
 const TAG_CLOCK: u8 = 0;
 const CLOCK_ABSOLUTE: u16 = 1;
 
@@ -18,7 +19,7 @@ const MAX_SUBSCRIPTIONS: u32 = 1024;
 
 /// A wait that the guest asked for.
 pub struct Wait {
-    events: Vec<[u8; EVENT_BYTES]>,
+    events: Vec<Event>,
     /// How long until the first timer; `None` when something is ready at once.
     duration: Option<Duration>,
 }
@@ -30,7 +31,7 @@ impl Wasi {
             return Err(Errno::INVAL);
         }
         let mut ready = Vec::new();
-        let mut earliest: Option<(u64, [u8; EVENT_BYTES])> = None;
+        let mut earliest: Option<(u64, Event)> = None;
         for index in 0..count {
             let at = subscriptions.checked_add(index * SUBSCRIPTION_BYTES).ok_or(Errno::FAULT)?;
             view.bytes(at, SUBSCRIPTION_BYTES)?;
@@ -77,14 +78,14 @@ impl Wait {
         let mut at = out;
         for event in &self.events {
             view.write(at, event)?;
-            at = at.checked_add(EVENT_BYTES as u32).ok_or(Errno::FAULT)?;
+            at = at.checked_add(EVENT_BYTES).ok_or(Errno::FAULT)?;
         }
         view.write_len(count_out, self.events.len())
     }
 }
 
-fn event(user_data: u64, tag: u8) -> [u8; EVENT_BYTES] {
-    let mut event = [0; EVENT_BYTES];
+fn event(user_data: u64, tag: u8) -> Event {
+    let mut event = [0; EVENT_BYTES as usize];
     event[..8].copy_from_slice(&user_data.to_le_bytes());
     event[10] = tag;
     event

@@ -13,16 +13,22 @@ use super::errno::{Errno, Result};
 /// A directory of the host that the guest sees.
 #[derive(Clone)]
 pub struct Mount {
+    /// Where it sees it.
     pub guest_path: String,
+    /// The directory, open.
     pub dir: Arc<Dir>,
+    /// Whether it may change it.
     pub writable: bool,
 }
 
 /// A file that exists only for the guest: read-only, in the root of a mount.
 #[derive(Clone)]
 pub struct Overlay {
+    /// Index of the mount.
     pub mount: usize,
+    /// Its name there.
     pub name: String,
+    /// What it holds.
     pub contents: Arc<[u8]>,
 }
 

@@ -291,6 +291,7 @@ fn capped(mut answer: Answer) -> Answer {
 fn cap(text: &mut String, max: usize) {
     if text.len() > max {
         *text = CappedText::new(std::mem::take(text), max).text;
+        text.shrink_to_fit();
     }
 }
 

@@ -186,17 +186,20 @@ def _shorten(text, limit):
 
 
 def _print_error(text):
+    # The user's streams may be broken or gone; the host has the error all the same.
     try:
         sys.stdout.flush()
+    except BaseException:
+        pass
+    try:
         sys.stderr.write(text)
     except BaseException:
-        # The user's own stream objects may be broken; the host has the error all the same.
         pass
 
 
 def _flush():
-    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+    for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
         try:
-            stream.flush()
+            getattr(sys, name).flush()
         except BaseException:
             pass

@@ -32,7 +32,8 @@ def _execute(request):
 
 
 def _validate(request):
-    return {"error": cells.check(request["code"], request["filename"])}
+    error = cells.check(request["code"], request["filename"])
+    return {"end": "finished" if error is None else "raised", "error": error}
 
 
 def _settle_in(surroundings):
