@@ -1,6 +1,7 @@
 //! One suite for every backend: code in, the shape of the result out.
 //!
 //! A backend that cannot be had here is shown as ignored, with the reason, never as passed.
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 mod cases;
 mod check;

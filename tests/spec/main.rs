@@ -1,4 +1,5 @@
 //! The specifications, scenario by scenario: one test each, named after it, in the documents' order.
+#![expect(clippy::expect_used, clippy::panic, reason = "helpers of tests fail by panicking")]
 
 mod core_models;
 mod python_runtime;

@@ -1,5 +1,11 @@
 //! What Belljar's test suites share: a sandbox in a workspace of its own, checks of results, and a
 //! watch on the host's memory.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "what fails here fails the test that asked for it"
+)]
 
 mod jar;
 mod memory;

@@ -16,6 +16,12 @@ const TOLERANCE_BYTES: u64 = 12 * 1024 * 1024;
 /// How long other threads may take to finish tidying up, before what they hold counts as a leak.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// Touches what the host opens once and keeps.
+const WARM_UP_CODE: &str = "import os
+try: import missing
+except ImportError: pass
+open('f', 'w').close(); os.listdir('.'); os.symlink('f', 'l'); os.utime('l'); os.rename('f', 'g')";
+
 /// Attacks run one at a time, so that one's memory is not taken for another's.
 pub fn exclusive() -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -27,7 +33,7 @@ pub fn exclusive() -> MutexGuard<'static, ()> {
 pub fn attack(jar: &Jar, code: &str) -> SandboxResult {
     static WARM_UP: Once = Once::new();
     let _guard = exclusive();
-    WARM_UP.call_once(|| drop(Jar::new().run("print('warm')")));
+    WARM_UP.call_once(|| drop(Jar::new().run(WARM_UP_CODE)));
     let before = Usage::of(Some(jar.workspace()));
     let result = jar.run(code);
     before.assert_no_growth(TOLERANCE_BYTES, code);
@@ -47,7 +53,7 @@ pub fn permitted(jar: &Jar, code: &str) -> SandboxResult {
 #[derive(Debug, Clone)]
 pub struct Usage {
     private_bytes: u64,
-    descriptors: usize,
+    descriptors: Vec<PathBuf>,
     /// The workspace whose descriptors count, if it still exists.
     workspace: Option<PathBuf>,
 }
@@ -77,7 +83,7 @@ impl Usage {
         loop {
             let now = Self::of(self.workspace.as_deref());
             let fits = now.private_bytes <= self.private_bytes + tolerance_bytes
-                && now.descriptors <= self.descriptors;
+                && now.descriptors.len() <= self.descriptors.len();
             if fits {
                 return;
             }
@@ -100,7 +106,7 @@ fn private_bytes() -> u64 {
 
 /// Descriptors of this process. Other tests make and remove workspaces meanwhile; descriptors of
 /// theirs count only when their files are gone.
-fn descriptors(workspace: Option<&Path>) -> usize {
+fn descriptors(workspace: Option<&Path>) -> Vec<PathBuf> {
     let elsewhere = |target: &Path| {
         target.starts_with(std::env::temp_dir())
             && !workspace.is_some_and(|own| target.starts_with(own))
@@ -110,5 +116,5 @@ fn descriptors(workspace: Option<&Path>) -> usize {
         .expect("the descriptors")
         .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
         .filter(|target| !elsewhere(target))
-        .count()
+        .collect()
 }
