@@ -26,9 +26,10 @@ main() {
     check_machine
     case $mode in
         --lock) relock ;;
-        --train) prepare && train && build ;;
-        --check) prepare && build && check ;;
-        build) prepare && build ;;
+        # Not joined with &&: bash would then ignore `set -e` inside these functions.
+        --train) prepare; train; build ;;
+        --check) prepare; build; check ;;
+        build) prepare; build ;;
         *) die "unknown argument '$mode'; see the head of $0" ;;
     esac
 }
@@ -67,7 +68,7 @@ build() {
     else
         cross_build plain "$PLAIN_OPT"
     fi
-    step link "$cross $(own_sources_hash) $(<"$STAMPS/cpython-$cross")" link_guest "$cross" "$OUT/python.wasm"
+    step link "$cross $(own_sources_hash) $(<"$STAMPS/cpython-$cross") $(<"$STAMPS/dependencies")" link_guest "$cross" "$OUT/python.wasm"
     pack_stdlib "$cross"
     describe_build
     refuse_host_paths "$OUT/python.wasm" "$OUT/stdlib.zip"

@@ -43,10 +43,17 @@ pub struct Called {
     pub memory_refused: bool,
 }
 
+/// Where in its memory the guest put its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct AnswerPlace {
+    start: usize,
+    len: usize,
+}
+
 /// Everything that can become of a call. All but `Answered` leave the guest unusable.
 pub enum CallEnd {
-    /// The driver's answer.
-    Answered(Vec<u8>),
+    /// The driver has answered.
+    Answered(AnswerPlace),
     /// The driver failed, or its answer makes no sense.
     Nonsense,
     /// It ended its process.
@@ -135,7 +142,7 @@ impl Instance {
         self.interrupted = driven.stop.is_some();
         let end = match driven.output {
             None => CallEnd::Stopped,
-            Some(Ok(packed)) => self.read_answer(packed),
+            Some(Ok(packed)) => self.find_answer(packed),
             Some(Err(error)) => match classify(&error) {
                 CallEnd::OutOfFuel if !self.store.data().meter.counts() => CallEnd::Nonsense,
                 end => end,
@@ -163,15 +170,18 @@ impl Instance {
         }
     }
 
-    fn read_answer(&self, packed: u64) -> CallEnd {
-        let (address, len) = ((packed >> 32) as usize, (packed & 0xffff_ffff) as usize);
-        if packed == 0 || len > MAX_RESPONSE_BYTES {
+    fn find_answer(&self, packed: u64) -> CallEnd {
+        let place =
+            AnswerPlace { start: (packed >> 32) as usize, len: (packed & 0xffff_ffff) as usize };
+        if packed == 0 || place.len > MAX_RESPONSE_BYTES || self.answer(place).is_none() {
             return CallEnd::Nonsense;
         }
-        match self.memory.data(&self.store).get(address..address + len) {
-            Some(bytes) => CallEnd::Answered(bytes.to_vec()),
-            None => CallEnd::Nonsense,
-        }
+        CallEnd::Answered(place)
+    }
+
+    /// The bytes of an answer. They stay there until the next call.
+    pub fn answer(&self, place: AnswerPlace) -> Option<&[u8]> {
+        self.memory.data(&self.store).get(place.start..place.start.checked_add(place.len)?)
     }
 }
 

@@ -4,6 +4,7 @@
 //! about policies and classifies nothing: see the `belljar` crate for that.
 
 mod abi;
+mod answer;
 #[cfg(feature = "bake")]
 pub mod bake;
 mod cache;
@@ -20,14 +21,12 @@ mod state;
 mod wasi;
 
 pub use abi::{ABI_VERSION, Layout};
+pub use answer::{Answer, CellEnd};
 pub use command::{CommandGuest, CommandRun};
 pub use drive::{CancelHandle, StopCause};
 pub use error::EngineError;
 pub use guest::{Manifest, Part};
 pub use instance::{CallEnd, Called};
 pub use memory::written_pages_are_known;
-pub use python::{
-    Answer, Cell, CellEnd, CompileEvent, DriverError, Limits, Observer, PythonGuest,
-    PythonInstance, Surroundings,
-};
+pub use python::{Cell, CompileEvent, Limits, Observer, PythonGuest, PythonInstance, Surroundings};
 pub use wasi::{Delta, Denials, Grant, Mount, Overlay, Quota, Traces, open_directory};

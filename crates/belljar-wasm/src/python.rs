@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use wasmtime::{Engine, Module};
 
+use crate::answer::Answer;
 use crate::cache::{self, Cache, Entry, Parts};
 use crate::drive::CancelHandle;
 use crate::engine::{ReadyGuest, base_config, slot_engine};
@@ -156,41 +157,6 @@ pub struct Surroundings {
     pub argv: Vec<String>,
 }
 
-/// What the driver says about a cell. Guest data: everything in it may be a lie.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Answer {
-    /// How it ended.
-    pub end: CellEnd,
-    /// 0, 1 after an uncaught exception, or what `sys.exit` was given.
-    #[serde(default)]
-    pub exit_code: u8,
-    /// The uncaught exception.
-    #[serde(default)]
-    pub error: Option<DriverError>,
-    /// The last expression's value.
-    #[serde(default)]
-    pub value: Option<belljar_core::CellValue>,
-}
-
-/// How a cell ended, as its driver sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CellEnd {
-    /// At its end.
-    Finished,
-    /// With an uncaught exception.
-    Raised,
-    /// With `sys.exit`.
-    Exited,
-    /// With an uncaught `MemoryError`.
-    OutOfMemory,
-    /// With an uncaught "no space left".
-    NoSpace,
-}
-
-/// An exception as the driver describes it.
-pub type DriverError = belljar_core::GuestError;
-
 #[derive(Serialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 enum Request<'a> {
@@ -236,14 +202,12 @@ impl PythonInstance {
         let request =
             serde_json::to_vec(request).map_err(|error| EngineError::Engine(error.to_string()))?;
         let mut called = self.instance.call(&request, limits.fuel, limits.timeout)?;
-        let CallEnd::Answered(bytes) = &called.end else { return Ok((called, None)) };
-        match serde_json::from_slice(bytes) {
-            Ok(answer) => Ok((called, Some(answer))),
-            Err(_) => {
-                called.end = CallEnd::Nonsense;
-                Ok((called, None))
-            }
+        let CallEnd::Answered(place) = called.end else { return Ok((called, None)) };
+        let answer = self.instance.answer(place).and_then(Answer::parse);
+        if answer.is_none() {
+            called.end = CallEnd::Nonsense;
         }
+        Ok((called, answer))
     }
 
     /// Takes output, file changes and denials gathered since the last time.

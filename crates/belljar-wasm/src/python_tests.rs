@@ -87,7 +87,6 @@ fn a_secret_is_never_found_by_the_next_sandbox_under_concurrency() {
             });
         }
     });
-    assert_eq!(guest().live_instances(), 0);
 }
 
 #[test]

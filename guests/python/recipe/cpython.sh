@@ -9,7 +9,7 @@ STATIC_LIBRARIES=(Modules/_hacl/libHacl_Hash_SHA2.a Modules/_decimal/libmpdec/li
 # flags. KEY stands for the contents of a file that OPT only names.
 cross_build() {
     local name=$1 opt=$2 key=${3:-}
-    step "cpython-$name" "$opt $key $(sources_key) $(hash_of "$RECIPE_DIR"/{cpython,dependencies,toolchain}.sh) $BUILD_DIR" do_cross_build "$name" "$opt"
+    step "cpython-$name" "$opt $key $(sources_key) $(hash_of "$RECIPE_DIR"/{cpython,toolchain}.sh) $BUILD_DIR" do_cross_build "$name" "$opt"
 }
 
 do_cross_build() {

@@ -4,7 +4,7 @@
 LIBRARY_CFLAGS="-O3 -DNDEBUG -ffunction-sections -fdata-sections"
 
 build_dependencies() {
-    step dependencies "$(hash_of "$LOCK_FILE" "$RECIPE_DIR/dependencies.sh" "$RECIPE_DIR/toolchain.sh") $BUILD_DIR" do_build_dependencies
+    step dependencies "$(hash_of "$LOCK_FILE" "$RECIPE_DIR"/{dependencies.sh,sqlite_locks.c,toolchain.sh}) $BUILD_DIR" do_build_dependencies
 }
 
 do_build_dependencies() {
@@ -58,6 +58,9 @@ build_lzma() {
 
 build_sqlite() {
     local src=$SOURCES/libsqlite3-sys/sqlite3
+    # Ordinary locking, with sqlite_locks.c in the place of fcntl: see there.
+    local locks="-DF_RDLCK=0 -DF_WRLCK=1 -DF_UNLCK=2 -DF_GETLK=12 -DF_SETLK=13 -DF_SETLKW=14"
+    locks+=' -DSQLITE_DEFAULT_UNIX_VFS="unix"'
     # One thread and no shared libraries in a guest. Temporary tables stay in memory, since a
     # guest may have no writable folder. The rest is what Debian's sqlite3 offers.
     archive sqlite3 "-DSQLITE_THREADSAFE=0 -DSQLITE_OMIT_LOAD_EXTENSION -DSQLITE_TEMP_STORE=2 \
@@ -66,6 +69,7 @@ build_sqlite() {
         -DSQLITE_ENABLE_FTS5 -DSQLITE_ENABLE_MATH_FUNCTIONS -DSQLITE_ENABLE_RTREE \
         -DSQLITE_MAX_VARIABLE_NUMBER=250000 \
         -DLONGDOUBLE_TYPE=double -D_WASI_EMULATED_MMAN -D_WASI_EMULATED_GETPID \
-        -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_PROCESS_CLOCKS" "$src/sqlite3.c"
+        -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_PROCESS_CLOCKS $locks -Dfcntl=belljar_sqlite_fcntl" "$src/sqlite3.c"
+    archive sqlite3 "$locks" "$RECIPE_DIR/sqlite_locks.c"
     cp "$src/sqlite3.h" "$src/sqlite3ext.h" "$DEPS/include/"
 }

@@ -3,7 +3,7 @@
 
 pack_stdlib() {
     local cross=$1
-    step stdlib "$(hash_of "$LOCK_FILE" "$RECIPE_DIR/stdlib.py" "$RECIPE_DIR/native.sh") $cross $BUILD_DIR" do_pack_stdlib "$cross" "$OUT/stdlib.zip"
+    step stdlib "$(hash_of "$RECIPE_DIR/stdlib.py" "$RECIPE_DIR/native.sh") $cross $(<"$STAMPS/cpython-$cross")" do_pack_stdlib "$cross" "$OUT/stdlib.zip"
 }
 
 do_pack_stdlib() {

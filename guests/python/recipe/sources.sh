@@ -7,6 +7,7 @@ download_inputs() {
     if all_inputs_present; then
         return
     fi
+    rm -f "$STAMPS"/download-* # something is missing or wrong, whatever an earlier run thought
     setup_private_apt
     step apt-update "$(hash_of "$RECIPE_DIR/apt.sh" "$RECIPE_DIR/versions.sh")" private_apt apt-get -q update
     step download-packages "$(hash_of "$RECIPE_DIR/versions.sh")" download_packages

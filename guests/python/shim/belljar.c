@@ -15,6 +15,7 @@
 
 #include "abi.h"
 #include "cell.h"
+#include "immortal.h"
 
 /* wasi-libc: forget what the boot machine gave, so that the next host's
  * directories and environment are looked up afresh. */
@@ -58,6 +59,7 @@ static PyMethodDef host_methods[] = {
     {"call", host_call, METH_O, "Send a request to the host and return its answer."},
     {"compile_cell", belljar_compile_cell, METH_VARARGS,
      "compile_cell(source, filename, want_value) -> (code, code of the last expression or None)"},
+    {"make_immortal", belljar_make_immortal, METH_O, "Stop counting references to these objects and all they lead to."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -4,16 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use belljar_core::limits::{
-    MAX_ERROR_MESSAGE_BYTES, MAX_ERROR_NAME_BYTES, MAX_TRACEBACK_BYTES, MAX_VALUE_TEXT_BYTES,
-};
 use belljar_core::text::CappedText;
 use belljar_core::{
     Backend, Meta, ResolvedPolicy, RuntimeType, SandboxError, SandboxExecutionError, SandboxResult,
     Survives,
 };
 use belljar_wasm::{
-    Answer, Called, CancelHandle, Cell, CommandGuest, EngineError, Grant, Limits, Mount, Overlay,
+    Called, CancelHandle, Cell, CommandGuest, EngineError, Grant, Limits, Mount, Overlay,
     PythonGuest, Quota, Surroundings, Traces, open_directory,
 };
 
@@ -195,7 +192,7 @@ pub fn run_untrusted_python(
                 surroundings: Some(&host.surroundings(options.inject_setup)),
             };
             let (called, answer) = instance.execute(cell, host.limits()).map_err(failure)?;
-            (called, answer.map(capped), instance.take_traces())
+            (called, answer, instance.take_traces())
         }
         LoadedGuest::Command(guest) => {
             let run = run_command(guest, host, code)?;
@@ -273,26 +270,6 @@ fn with_notice(stderr: CappedText, notice: Option<String>, cap: usize) -> Capped
     let truncated = stderr.truncated || own.truncated;
     let all = CappedText::new(format!("{}{notice}\n", own.text), cap);
     CappedText { truncated: truncated || all.truncated, text: all.text }
-}
-
-/// What a guest says about itself, cut to size: its driver does so too, but can be tampered with.
-fn capped(mut answer: Answer) -> Answer {
-    if let Some(error) = &mut answer.error {
-        cap(&mut error.name, MAX_ERROR_NAME_BYTES);
-        cap(&mut error.message, MAX_ERROR_MESSAGE_BYTES);
-        cap(&mut error.traceback, MAX_TRACEBACK_BYTES);
-    }
-    if let Some(value) = &mut answer.value {
-        cap(&mut value.text, MAX_VALUE_TEXT_BYTES);
-    }
-    answer
-}
-
-fn cap(text: &mut String, max: usize) {
-    if text.len() > max {
-        *text = CappedText::new(std::mem::take(text), max).text;
-        text.shrink_to_fit();
-    }
 }
 
 fn log_events(logger: &SandboxLogger, verdict: &Verdict, traces: &Traces) {

@@ -29,7 +29,6 @@ def boot():
     path_finder = next(i for i, finder in enumerate(sys.meta_path) if finder.__name__ == "PathFinder")
     sys.meta_path[path_finder:path_finder] = [unsupported.AbsentModules, importer.LibraryImporter]
     unsupported.install()
-    importer.after_import("hashlib", _add_key_derivation)
 
     for name in COMMON:
         __import__(name)
@@ -43,14 +42,6 @@ def boot():
     driver.warm_up()
     _forget_boot(importer)
     return driver.handle
-
-
-def _add_key_derivation(hashlib):
-    """hashlib takes these from OpenSSL, which is not here."""
-    import _belljar_kdf
-
-    hashlib.pbkdf2_hmac, hashlib.scrypt = _belljar_kdf.pbkdf2_hmac, _belljar_kdf.scrypt
-    hashlib.__all__ += ("pbkdf2_hmac", "scrypt")
 
 
 def _open_standard_streams():
@@ -85,6 +76,8 @@ def _forget_boot(importer):
     import gc
     import os
 
+    import _belljar_host
+
     for module in list(sys.modules.values()):
         if getattr(module, "__file__", None) and module.__file__.startswith("/boot/"):
             importer.adopt(module)
@@ -94,4 +87,5 @@ def _forget_boot(importer):
     os.environ.clear()
     os.chdir("/app")
     gc.collect()
+    _belljar_host.make_immortal(gc.get_objects())
     gc.freeze()

@@ -346,6 +346,23 @@ def _():
     db.close()
 
 
+@check("two connections to one database")
+def _():
+    import os
+    import sqlite3
+
+    writer = sqlite3.connect("/tmp/two.db", timeout=0)
+    writer.execute("create table t (a)")
+    writer.execute("insert into t values (1)")
+    reader = sqlite3.connect("/tmp/two.db", timeout=0)
+    same(reader.execute("select count(*) from t").fetchone(), (0,))
+    raises(sqlite3.OperationalError, "database is locked", reader.execute, "insert into t values (2)")
+    writer.commit()
+    same(reader.execute("select a from t").fetchall(), [(1,)])
+    # A session may end without closing anything; nothing may be left that locks the next one out.
+    same([name for name in os.listdir("/tmp") if name.startswith("two.db")], ["two.db"])
+
+
 @check("formats")
 def _():
     import csv
