@@ -262,11 +262,28 @@ fn devices_and_pipes_left_by_the_host() {
     assert!(made.success());
     let jar = jar.timeout(std::time::Duration::from_secs(5));
     // Opening a pipe must not wait for somebody at its other end.
-    for code in
-        ["open('pipe').read()", "open('pipe', 'w').write('x')", "open('pipe', 'r+').read(1)"]
-    {
+    for code in [
+        "open('pipe').read()",
+        "open('pipe', 'w').write('x')",
+        "open('pipe', 'r+').read(1)",
+        "import os; os.utime('pipe')",
+    ] {
         let result = attack(&jar, code);
         assert!(result.duration_ms < 4_000.0, "{code} waited: {}", result.status());
     }
     permitted(&jar, "import os; os.remove('pipe'); print(os.listdir('.'))").printed("[]\n");
+}
+
+#[test]
+fn a_change_hidden_behind_a_renamed_hard_link() {
+    let jar = Jar::new();
+    std::fs::write(jar.workspace().join("old"), "good").expect("a file in the workspace");
+    let code = "import os
+os.link('old', 'x'); os.rename('x', 'y')
+with open('y', 'w') as f: f.write('evil')";
+    let result = attack(&jar, code);
+    assert_eq!(result.files_created, ["y"]);
+    assert_eq!(result.files_modified, ["old"]);
+    let result = permitted(&jar, "import os; os.rename('y', 'z')");
+    assert_eq!((result.files_created, result.files_modified), (vec!["z".to_owned()], vec![]));
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use belljar::Status;
 use support::{Expect, Jar, attack, permitted};
@@ -201,4 +202,37 @@ print(os.listdir('/app'))";
     assert_eq!(result.files_created.len(), 1);
     permitted(&jar, "import shutil, os; os.rename('b', 'c'); print(os.listdir('.'))")
         .printed("['c']\n");
+}
+
+#[test]
+fn directories_nested_beyond_any_path() {
+    let jar = Jar::new().timeout(Duration::from_secs(10));
+    // Through descriptors no single path is long, but what the host notes about them would be.
+    let code = "import os
+fd, name, depth = os.open('.', os.O_RDONLY | os.O_DIRECTORY), 'n' * 250, 0
+try:
+    while True:
+        os.mkdir(name, dir_fd=fd)
+        fd, depth = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=fd), depth + 1
+except OSError as error:
+    print(error.strerror, depth)
+os.rename('n' * 250, 'moved'); print(os.listdir('.'))";
+    attack(&jar, code).printed("Filename too long 16\n['moved']\n");
+    permitted(&jar, "import os; os.makedirs('a/b/c'); print(os.listdir('a/b'))").printed("['c']\n");
+}
+
+#[test]
+fn listings_begun_and_never_finished() {
+    let jar = Jar::new();
+    let code = "import os
+for i in range(4000): open(f'{i:0250}', 'w').close()
+kept = []
+try:
+    for _ in range(200):
+        kept.append(os.scandir('.')); next(kept[-1])
+except OSError as error:
+    print(error.strerror)";
+    attack(&jar, code).printed("Out of memory\n");
+    permitted(&jar, "import os; print([len(os.listdir('.')) for _ in range(3)])")
+        .printed("[4000, 4000, 4000]\n");
 }

@@ -22,6 +22,12 @@ pub const MAX_ERROR_MESSAGE_BYTES: usize = 256 * 1024;
 /// The traceback of a guest's exception.
 pub const MAX_TRACEBACK_BYTES: usize = 1024 * 1024;
 
+/// The JSON form of a cell's value: in memory it takes some thirty times as much.
+pub const MAX_VALUE_JSON_BYTES: usize = 2 * 1024 * 1024;
+
+/// The rich forms of a cell's value together.
+pub const MAX_VALUE_RICH_BYTES: usize = 32 * 1024 * 1024;
+
 /// The text of a cell's value.
 pub const MAX_VALUE_TEXT_BYTES: usize = 1024 * 1024;
 
@@ -49,6 +55,19 @@ pub const OUTPUT_FLOOD_FLOOR_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Length of a path a guest may name. Linux's own `PATH_MAX`.
 pub const MAX_PATH_BYTES: usize = 4096;
+
+/// Paths below a directory that is renamed, together: each is told under its old and new name.
+pub const MAX_MOVED_PATH_BYTES: usize = 64 * 1024 * 1024;
+
+/// Names in the directory listings a guest has begun and not finished.
+pub const MAX_LISTING_BYTES: usize = 32 * 1024 * 1024;
+
+/// Bytes one read, write or request for randomness moves; guests ask again for the rest. Keeps a
+/// single host call, which no clock can interrupt, short.
+pub const MAX_TRANSFER_BYTES: u32 = 8 * 1024 * 1024;
+
+/// Buffers of one read or write.
+pub const MAX_IOVECS: u32 = 1024;
 
 /// Changed paths listed in one result. A million created files must not become a gigabyte of JSON;
 /// the workspace file quota is normally far below this.

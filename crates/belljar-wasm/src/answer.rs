@@ -6,10 +6,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use belljar_core::limits::{
-    MAX_ERROR_MESSAGE_BYTES, MAX_ERROR_NAME_BYTES, MAX_TRACEBACK_BYTES, MAX_VALUE_TEXT_BYTES,
+    MAX_ERROR_MESSAGE_BYTES, MAX_ERROR_NAME_BYTES, MAX_TRACEBACK_BYTES, MAX_VALUE_JSON_BYTES,
+    MAX_VALUE_RICH_BYTES, MAX_VALUE_TEXT_BYTES,
 };
 use belljar_core::{CellValue, GuestError, TRUNCATION_MARKER};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 /// What the driver says about a cell.
 #[derive(Clone, Debug)]
@@ -54,8 +56,8 @@ impl Answer {
             }),
             value: raw.value.map(|value| CellValue {
                 text: capped(&value.text, MAX_VALUE_TEXT_BYTES),
-                json: value.json,
-                mime: value.mime,
+                json: value.json.and_then(small_json),
+                mime: small_forms(value.mime),
             }),
         })
     }
@@ -69,7 +71,7 @@ struct RawAnswer<'a> {
     #[serde(default, borrow)]
     error: Option<RawError<'a>>,
     #[serde(default, borrow)]
-    value: Option<RawValue<'a>>,
+    value: Option<RawCellValue<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -83,13 +85,30 @@ struct RawError<'a> {
 }
 
 #[derive(Deserialize)]
-struct RawValue<'a> {
+struct RawCellValue<'a> {
     #[serde(borrow)]
     text: Cow<'a, str>,
-    #[serde(default)]
-    json: Option<serde_json::Value>,
-    #[serde(default)]
-    mime: BTreeMap<String, String>,
+    #[serde(default, borrow)]
+    json: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    mime: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+}
+
+/// Looked at before it is unpacked: in memory it takes many times its text.
+fn small_json(json: &RawValue) -> Option<serde_json::Value> {
+    if json.get().len() > MAX_VALUE_JSON_BYTES {
+        None
+    } else {
+        serde_json::from_str(json.get()).ok()
+    }
+}
+
+/// The rich forms, as long as they are not too large together.
+fn small_forms(forms: BTreeMap<Cow<'_, str>, Cow<'_, str>>) -> BTreeMap<String, String> {
+    let mut left = MAX_VALUE_RICH_BYTES;
+    let mut fits = |bytes: usize| left.checked_sub(bytes).map(|rest| left = rest).is_some();
+    let small = forms.into_iter().filter(|(mime, form)| fits(mime.len() + form.len()));
+    small.map(|(mime, form)| (mime.into_owned(), form.into_owned())).collect()
 }
 
 /// At most `max` bytes of a text, with the usual mark when something is missing.

@@ -44,7 +44,7 @@ pub fn bake(wasm: &[u8], boot_dir: &Path) -> Result<Baked, EngineError> {
         deterministic: true,
     });
     let mut store =
-        Store::new(&engine, State::new(wasi, u64::from(u32::MAX), std::sync::Arc::default()));
+        Store::new(&engine, State::new(wasi, u64::from(u32::MAX), 0, std::sync::Arc::default()));
     store.limiter(|state| &mut state.memory_limit);
     store.set_fuel(u64::MAX / 4).map_err(EngineError::engine)?;
     store.data_mut().meter.start(u64::MAX / 4);

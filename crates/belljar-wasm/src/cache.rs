@@ -145,6 +145,8 @@ impl Cache {
         let mut file =
             tempfile::Builder::new().prefix(".new-").tempfile_in(&self.dir).map_err(failed)?;
         file.write_all(contents).map_err(failed)?;
+        // The stamp vouches for these contents; after a power cut they must not be others.
+        file.as_file().sync_all().map_err(failed)?;
         file.persist(self.path(key, part)).map_err(|error| failed(error.error))
     }
 

@@ -77,8 +77,10 @@ impl CommandGuest {
         cancel: &CancelHandle,
     ) -> Result<CommandRun, EngineError> {
         let Limits { fuel, timeout } = limits;
-        let mut store =
-            Store::new(&self.engine, State::new(Wasi::new(grant), memory_bytes, cancel.control()));
+        let mut store = Store::new(
+            &self.engine,
+            State::new(Wasi::new(grant), memory_bytes, 0, cancel.control()),
+        );
         store.limiter(|state| &mut state.memory_limit);
         store.data_mut().memory_limit.enter(crate::abi::Phase::User);
         store.set_fuel(fuel).map_err(EngineError::engine)?;

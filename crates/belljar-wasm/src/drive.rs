@@ -128,6 +128,10 @@ pub fn drive<F: Future>(
     let output = loop {
         if let Poll::Ready(output) = Pin::as_mut(&mut future).poll(&mut Context::from_waker(&waker))
         {
+            if stop.is_none() && Instant::now() >= deadline {
+                // One long host call can overrun the deadline without ever coming back here.
+                stop = Some((StopCause::Timeout, deadline));
+            }
             break Some(output);
         }
         let now = Instant::now();
@@ -195,6 +199,14 @@ mod tests {
         let control = Control::default();
         let driven = drive(control.sleep_until(in_ms(5)), &control, in_ms(10_000), || {});
         assert!(driven.output.is_some() && driven.stop.is_none());
+    }
+
+    #[test]
+    fn what_ends_after_the_deadline_was_not_in_time() {
+        let control = Control::default();
+        let late = async { std::thread::sleep(Duration::from_millis(5)) };
+        let driven = drive(late, &control, in_ms(1), || {});
+        assert_eq!((driven.output, driven.stop), (Some(()), Some(StopCause::Timeout)));
     }
 
     #[test]

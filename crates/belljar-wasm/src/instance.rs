@@ -77,7 +77,10 @@ impl Instance {
         memory_bytes: u64,
         control: Arc<Control>,
     ) -> Result<Instance, EngineError> {
-        let mut store = Store::new(&guest.engine, State::new(wasi, memory_bytes, control));
+        let mut store = Store::new(
+            &guest.engine,
+            State::new(wasi, memory_bytes, guest.slots.image_len(), control),
+        );
         store.limiter(|state| &mut state.memory_limit);
         let instance =
             at_once(guest.pre.instantiate_async(&mut store)).map_err(EngineError::engine)?;

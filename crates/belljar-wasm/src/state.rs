@@ -12,6 +12,9 @@ use crate::wasi::Wasi;
 /// Elements of a guest's function tables. Guests are static programs: theirs never grow.
 const MAX_TABLE_ELEMENTS: usize = 100_000;
 
+/// Tables of a guest. Compilers make one.
+const MAX_TABLES: usize = 4;
+
 /// The data of a guest's store.
 pub struct State {
     pub wasi: Wasi,
@@ -23,12 +26,13 @@ pub struct State {
 }
 
 impl State {
-    pub fn new(wasi: Wasi, memory_bytes: u64, control: Arc<Control>) -> State {
+    /// `image_bytes` is the part of its memory that a guest is born with.
+    pub fn new(wasi: Wasi, memory_bytes: u64, image_bytes: usize, control: Arc<Control>) -> State {
         State {
             wasi,
             control,
             memory: None,
-            memory_limit: MemoryLimit::new(memory_bytes),
+            memory_limit: MemoryLimit::new(memory_bytes, image_bytes),
             meter: Meter::default(),
         }
     }
@@ -37,15 +41,17 @@ impl State {
 /// The cap on a guest's memory: the policy's for the user's code, a little more for our driver.
 pub struct MemoryLimit {
     bytes: usize,
+    image_bytes: usize,
     driver: bool,
     peak: usize,
     refused: bool,
 }
 
 impl MemoryLimit {
-    fn new(bytes: u64) -> MemoryLimit {
+    fn new(bytes: u64, image_bytes: usize) -> MemoryLimit {
         MemoryLimit {
             bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+            image_bytes,
             driver: true,
             peak: 0,
             refused: false,
@@ -80,8 +86,9 @@ impl ResourceLimiter for MemoryLimit {
         desired: usize,
         _: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        // `current` is 0 when the memory is made: the image itself is not the guest's growth.
-        let granted = current == 0 || desired <= self.cap();
+        // A memory that begins as an image is not the guest's growth.
+        let born = current == 0 && desired == self.image_bytes;
+        let granted = born || desired <= self.cap();
         if granted {
             self.peak = self.peak.max(desired);
         } else {
@@ -97,6 +104,19 @@ impl ResourceLimiter for MemoryLimit {
         _: Option<usize>,
     ) -> wasmtime::Result<bool> {
         Ok(desired <= MAX_TABLE_ELEMENTS)
+    }
+
+    /// The cap is per memory, so there is one.
+    fn memories(&self) -> usize {
+        1
+    }
+
+    fn instances(&self) -> usize {
+        1
+    }
+
+    fn tables(&self) -> usize {
+        MAX_TABLES
     }
 }
 
@@ -203,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_driver_has_more_memory_than_the_user() {
-        let mut limit = MemoryLimit::new(1000);
+        let mut limit = MemoryLimit::new(1000, 0);
         limit.enter(Phase::User);
         assert!(limit.memory_growing(10, 1000, None).unwrap());
         assert!(!limit.memory_growing(10, 1001, None).unwrap());

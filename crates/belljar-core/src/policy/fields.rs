@@ -50,10 +50,10 @@ pub struct PolicyValues {
     /// Wall-clock seconds one execution may take.
     #[schemars(range(min = limits::MIN_TIMEOUT_SECONDS, max = limits::MAX_TIMEOUT_SECONDS))]
     pub timeout_seconds: f64,
-    /// Bytes the workspace may hold.
+    /// Bytes one execution may add to the workspace.
     #[schemars(range(min = 1, max = limits::MAX_WORKSPACE_BYTES))]
     pub workspace_max_bytes: u64,
-    /// Files and directories the workspace may hold.
+    /// Files, directories and links one execution may add to the workspace.
     #[schemars(range(min = 1, max = limits::MAX_WORKSPACE_FILES))]
     pub workspace_max_files: u64,
     /// Processes the guest may have at once, where the backend has processes.

@@ -17,7 +17,6 @@ const REGIONS_PER_CALL: usize = 256;
 const CATEGORY_FILE: u64 = 1 << 2;
 const CATEGORY_PRESENT: u64 = 1 << 3;
 const CATEGORY_SWAPPED: u64 = 1 << 4;
-const CATEGORY_ZERO_PAGE: u64 = 1 << 5;
 
 // The kernel speaks of 64-bit addresses, and so do we.
 const _: () = assert!(size_of::<usize>() == 8);
@@ -93,8 +92,8 @@ pub fn written_pages(
             regions: regions.as_mut_ptr() as u64,
             regions_len: REGIONS_PER_CALL as u64,
             max_pages: 0,
-            category_inverted: CATEGORY_FILE | CATEGORY_ZERO_PAGE,
-            category_mask: CATEGORY_FILE | CATEGORY_ZERO_PAGE,
+            category_inverted: CATEGORY_FILE,
+            category_mask: CATEGORY_FILE,
             category_any_of: CATEGORY_PRESENT | CATEGORY_SWAPPED,
             // With nothing asked to be returned, neighbouring pages come as one run.
             return_mask: 0,
@@ -122,7 +121,11 @@ pub fn is_supported() -> bool {
     })
 }
 
+/// The page tables of this process. A forked child must not use its parent's: it gets none, and
+/// its slots are reset without them.
 fn pagemap() -> Option<&'static File> {
-    static PAGEMAP: OnceLock<Option<File>> = OnceLock::new();
-    PAGEMAP.get_or_init(|| File::open("/proc/self/pagemap").ok()).as_ref()
+    static PAGEMAP: OnceLock<(u32, Option<File>)> = OnceLock::new();
+    let me = std::process::id();
+    let (owner, file) = PAGEMAP.get_or_init(|| (me, File::open("/proc/self/pagemap").ok()));
+    file.as_ref().filter(|_| *owner == me)
 }

@@ -3,6 +3,7 @@
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use belljar_core::limits::{MAX_IOVECS, MAX_LISTING_BYTES, MAX_TRANSFER_BYTES};
 use cap_std::fs::Metadata;
 use cap_std::fs::MetadataExt as _;
 
@@ -59,14 +60,16 @@ impl Wasi {
         count: u32,
         at: Option<u64>,
     ) -> Result<u32> {
+        check_count(count)?;
         let mut done = 0u32;
         for index in 0..count {
-            let (address, len) = view.iovec(iovs, index)?;
+            let (address, wanted) = view.iovec(iovs, index)?;
+            let len = wanted.min(MAX_TRANSFER_BYTES - done);
             let buffer = view.bytes_mut(address, len)?;
             let position = at.map(|start| start.saturating_add(u64::from(done)));
             let read = read_once(self.table.get_mut(fd)?, buffer, position)?;
             done = done.checked_add(read).ok_or(Errno::INVAL)?;
-            if read < len {
+            if read < wanted {
                 break;
             }
         }
@@ -81,15 +84,17 @@ impl Wasi {
         count: u32,
         at: Option<u64>,
     ) -> std::result::Result<u32, WriteError> {
+        check_count(count)?;
         let mut done = 0u32;
         for index in 0..count {
-            let (address, len) = view.iovec(iovs, index)?;
+            let (address, wanted) = view.iovec(iovs, index)?;
+            let len = wanted.min(MAX_TRANSFER_BYTES - done);
             let bytes = view.bytes(address, len)?;
             let position = at.map(|start| start.saturating_add(u64::from(done)));
             match self.write_once(fd, bytes, position) {
                 Ok(written) => {
                     done = done.checked_add(written).ok_or(Errno::INVAL)?;
-                    if written < len {
+                    if written < wanted {
                         break;
                     }
                 }
@@ -217,13 +222,18 @@ impl Wasi {
     }
 
     pub fn fd_renumber(&mut self, from: u32, to: u32) -> Result<()> {
-        self.table.get(to)?;
-        let descriptor = self.table.remove(from)?;
-        if from != to {
-            self.fd_close(to)?;
-            return self.table.insert_at(to, descriptor);
+        self.table.get(from)?;
+        if from == to {
+            return Ok(());
         }
-        self.table.insert_at(to, descriptor)
+        let replaced = self.table.remove(to)?;
+        let descriptor = self.table.remove(from)?;
+        self.table.insert_at(to, descriptor)?;
+        // Only now: both may have led to the same file.
+        if let Descriptor::File(file) = replaced {
+            self.settle_unlinked(&file);
+        }
+        Ok(())
     }
 
     /// Space of a file without a name is free only when its last descriptor is closed.
@@ -323,10 +333,11 @@ impl Wasi {
         cookie: u64,
     ) -> Result<u32> {
         let root_listing;
+        let listed_elsewhere = self.table.listing_bytes();
         let listing = match self.table.get_mut(fd)? {
             Descriptor::Dir(dir) => {
                 if cookie == 0 {
-                    dir.listing = list(dir)?;
+                    dir.listing = list(dir, listed_elsewhere)?;
                 }
                 &dir.listing
             }
@@ -353,6 +364,10 @@ impl Wasi {
                 break;
             }
         }
+        let finished = used < buffer.len();
+        if finished && let Descriptor::Dir(dir) = self.table.get_mut(fd)? {
+            dir.listing = Vec::new();
+        }
         u32::try_from(used).map_err(|_| Errno::OVERFLOW)
     }
 
@@ -366,6 +381,10 @@ impl Wasi {
             .map(|name| Listed { name: name.into(), inode: 0, kind: Kind::Directory })
             .collect()
     }
+}
+
+fn check_count(iovecs: u32) -> Result<()> {
+    if iovecs <= MAX_IOVECS { Ok(()) } else { Err(Errno::INVAL) }
 }
 
 fn read_once(descriptor: &mut Descriptor, buffer: &mut [u8], at: Option<u64>) -> Result<u32> {
@@ -396,14 +415,21 @@ fn read_once(descriptor: &mut Descriptor, buffer: &mut [u8], at: Option<u64>) ->
     u32::try_from(read).map_err(|_| Errno::OVERFLOW)
 }
 
-fn list(dir: &OpenDir) -> Result<Vec<Listed>> {
+/// Reads a directory, if its names fit beside the listings the guest has begun elsewhere.
+fn list(dir: &OpenDir, listed_elsewhere: usize) -> Result<Vec<Listed>> {
     let dot = |name: &str| Listed { name: name.into(), inode: 0, kind: Kind::Directory };
     let mut listing = vec![dot("."), dot("..")];
+    let mut bytes = listed_elsewhere;
     for entry in dir.dir.entries()? {
         let entry = entry?;
+        let name = entry.file_name();
+        bytes += size_of::<Listed>() + name.len();
+        if bytes > MAX_LISTING_BYTES {
+            return Err(Errno::NOMEM);
+        }
         let kind = entry.file_type().map_or(Kind::Unknown, Kind::of);
         let inode = entry.metadata().map_or(0, |metadata| metadata.ino());
-        listing.push(Listed { name: entry.file_name(), inode, kind });
+        listing.push(Listed { name, inode, kind });
     }
     Ok(listing)
 }

@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use belljar_core::limits::MAX_LISTED_FILES;
+
 use super::errno::{Errno, Result};
 
 /// How a file stands compared with the beginning.
@@ -128,6 +130,17 @@ impl Ledger {
         }
     }
 
+    /// A file has another name now.
+    pub fn renamed(&mut self, from: PathBuf, to: PathBuf) {
+        let others = self.links.iter().find(|names| names.contains(&from));
+        let other = others.and_then(|names| names.iter().find(|name| **name != from)).cloned();
+        self.removed(from);
+        match other {
+            Some(other) => self.linked(other, to),
+            None => self.created(to),
+        }
+    }
+
     /// A file has got one more name.
     pub fn linked(&mut self, from: PathBuf, to: PathBuf) {
         self.created(to.clone());
@@ -166,7 +179,9 @@ impl Ledger {
                 (true, true) if entry.changed => &mut delta.modified,
                 (true, true) | (false, false) => continue,
             };
-            list.push(path.to_string_lossy().into_owned());
+            if list.len() < MAX_LISTED_FILES {
+                list.push(path.to_string_lossy().into_owned());
+            }
         }
         delta
     }
@@ -218,7 +233,10 @@ mod tests {
         let expected =
             Delta { created: vec!["b".into()], modified: vec!["a".into()], ..Delta::default() };
         assert_eq!(ledger.delta(), expected);
-        ledger.removed("b".into());
+        ledger.renamed("b".into(), "c".into());
+        let expected = Delta { created: vec!["c".into()], ..expected };
+        assert_eq!(ledger.delta(), expected);
+        ledger.removed("c".into());
         assert!(ledger.links.is_empty());
     }
 

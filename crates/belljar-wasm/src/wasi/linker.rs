@@ -1,5 +1,6 @@
 //! The import functions: each decodes its arguments, asks [`Wasi`] and answers with an error number.
 
+use belljar_core::limits::MAX_TRANSFER_BYTES;
 use wasmtime::{Caller, Linker};
 
 use super::errno::{Errno, Result};
@@ -116,7 +117,12 @@ fn add_surroundings(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         },
     )?;
     linker.func_wrap(MODULE, "random_get", |c: C<'_>, out: u32, len: u32| {
-        answer(c, |wasi, view| wasi.random.fill(view.bytes_mut(out, len)?))
+        answer(c, |wasi, view| {
+            if len > MAX_TRANSFER_BYTES {
+                return Err(Errno::INVAL);
+            }
+            wasi.random.fill(view.bytes_mut(out, len)?)
+        })
     })?;
     linker.func_wrap(MODULE, "sched_yield", |_: C<'_>| 0i32)?;
     linker.func_wrap(MODULE, "proc_exit", |_: C<'_>, code: u32| -> wasmtime::Result<()> {

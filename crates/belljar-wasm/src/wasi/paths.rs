@@ -4,7 +4,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use belljar_core::limits::MAX_PATH_BYTES;
+use belljar_core::limits::{MAX_LISTED_FILES, MAX_MOVED_PATH_BYTES, MAX_PATH_BYTES};
 use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt, SystemTimeSpec};
 use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use cap_std::time::SystemTime as CapTime;
@@ -26,6 +26,9 @@ const RIGHT_READ: u64 = 1 << 1 | 1 << 14;
 const RIGHTS_TO_WRITE: u64 = 1 << 6 | 1 << 8 | 1 << 22;
 
 const FLAG_APPEND: u32 = 1;
+
+/// Names one file may have. A change under one of them is noted under all.
+const MAX_LINKS: u64 = 256;
 
 /// Opening must never wait (a named pipe) nor make a terminal ours.
 fn open_flags() -> i32 {
@@ -89,6 +92,7 @@ impl Wasi {
             }
             Err(errno) => return Err(self.denied(errno, &path)),
         };
+        place.check_length(&path)?;
         if let Some(contents) = self.overlay_at(&place, &path) {
             return if open.changes_something() {
                 Err(Errno::ROFS)
@@ -197,6 +201,11 @@ impl Wasi {
         times: &NewTimes,
     ) -> Result<()> {
         let (place, path) = self.writable_place(view, fd, path)?;
+        let kind = Kind::of(place.stat(&path, lookup & LOOKUP_FOLLOW != 0)?.file_type());
+        if kind == Kind::Unknown {
+            // A pipe that somebody left there: touching it would wait for a reader.
+            return Err(Errno::ACCES);
+        }
         let spec = |time: Option<std::time::SystemTime>| {
             time.map(|time| SystemTimeSpec::Absolute(CapTime::from_std(time)))
         };
@@ -292,12 +301,10 @@ impl Wasi {
         }
         if moved.is_dir() {
             for file in inside {
-                self.ledger.removed(real_from.join(&file));
-                self.ledger.created(real_to.join(&file));
+                self.ledger.renamed(real_from.join(&file), real_to.join(&file));
             }
         } else {
-            self.ledger.removed(real_from.clone());
-            self.ledger.created(real_to.clone());
+            self.ledger.renamed(real_from.clone(), real_to.clone());
         }
         self.table.moved(from_place.mount, &real_from, &real_to);
         Ok(())
@@ -315,6 +322,9 @@ impl Wasi {
         let (to_place, to) = self.writable_place(view, to_fd, to)?;
         if from_place.mount != to_place.mount {
             return Err(Errno::XDEV);
+        }
+        if from_place.stat(&from, false)?.nlink() >= MAX_LINKS {
+            return Err(Errno::MLINK);
         }
         self.ledger.charge_file()?;
         from_place.dir.hard_link(&from, &to_place.dir, &to).map_err(|error| {
@@ -389,6 +399,7 @@ impl Wasi {
         if !self.mounts[place.mount].writable || self.overlay_at(&place, &path).is_some() {
             return Err(Errno::ROFS);
         }
+        place.check_length(&path)?;
         Ok((place, path))
     }
 
@@ -416,6 +427,13 @@ impl Wasi {
 }
 
 impl Place {
+    /// Directories nest through descriptors without any one path being long; what is told about
+    /// them must not be.
+    fn check_length(&self, path: &Path) -> Result<()> {
+        let whole = self.path.as_os_str().len() + path.as_os_str().len();
+        if whole < MAX_PATH_BYTES { Ok(()) } else { Err(Errno::NAMETOOLONG) }
+    }
+
     fn open(&self, path: &Path, open: &Open) -> Result<std::fs::File> {
         let mut options = OpenOptions::new();
         options.read(open.read || !open.write).write(open.write).custom_flags(open_flags());
@@ -494,16 +512,24 @@ fn lexical(base: &Path, path: &Path) -> PathBuf {
     joined
 }
 
-/// Every file and link below a directory, relative to it.
-fn files_below(dir: &Dir) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in dir.entries()? {
-        let entry = entry?;
-        let name = PathBuf::from(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            files.extend(files_below(&entry.open_dir()?)?.into_iter().map(|file| name.join(file)));
-        } else {
-            files.push(name);
+/// Every file and link below a directory, relative to it. One directory is open at a time, and a
+/// tree too large to be told in a result is refused.
+fn files_below(top: &Dir) -> Result<Vec<PathBuf>> {
+    let (mut files, mut bytes) = (Vec::new(), 0);
+    let mut pending = vec![PathBuf::new()];
+    while let Some(folder) = pending.pop() {
+        for entry in top.read_dir(Path::new(".").join(&folder))? {
+            let entry = entry?;
+            let path = folder.join(entry.file_name());
+            bytes += path.as_os_str().len();
+            if files.len() + pending.len() >= MAX_LISTED_FILES || bytes > MAX_MOVED_PATH_BYTES {
+                return Err(Errno::NOMEM);
+            }
+            if entry.file_type()?.is_dir() {
+                pending.push(path);
+            } else {
+                files.push(path);
+            }
         }
     }
     Ok(files)

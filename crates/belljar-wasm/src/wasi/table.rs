@@ -165,6 +165,20 @@ impl Table {
         Ok(())
     }
 
+    /// What the listings that the guest has begun and not finished take.
+    pub fn listing_bytes(&self) -> usize {
+        let listings = self.0.iter().flatten().filter_map(|descriptor| match descriptor {
+            Descriptor::Dir(dir) => Some(&dir.listing),
+            Descriptor::Stdin
+            | Descriptor::Stdout
+            | Descriptor::Stderr
+            | Descriptor::Root { .. }
+            | Descriptor::File(_)
+            | Descriptor::Overlay(_) => None,
+        });
+        listings.flatten().map(|listed| size_of::<Listed>() + listed.name.len()).sum()
+    }
+
     /// True when some descriptor still leads to this file.
     pub fn holds(&self, identity: Identity) -> bool {
         self.0.iter().flatten().any(

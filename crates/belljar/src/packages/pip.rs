@@ -43,7 +43,10 @@ impl Requirement {
                 || matches!(c, '.' | '-' | '_' | '+' | '*' | '!' | ',' | ' ' | '[' | ']')
                 || matches!(c, '=' | '<' | '>' | '~')
         });
-        if !(starts_well && ends_well && rest_is_plain && text.len() <= 200) {
+        let archive = [".zip", ".tar", ".gz", ".tgz", ".bz2", ".tbz", ".xz", ".txz", ".whl"]
+            .iter()
+            .any(|ending| text.to_ascii_lowercase().ends_with(ending));
+        if !(starts_well && ends_well && rest_is_plain && text.len() <= 200) || archive {
             return Err(refused(
                 format!("{text:?} is not a package's name"),
                 Some(
@@ -71,9 +74,11 @@ impl Requirement {
     fn as_argument(&self) -> String {
         match self {
             Self::Named(text) => text.clone(),
-            // A path that begins like a name must not be read as one.
-            Self::File(path) if path.is_absolute() => path.to_string_lossy().into_owned(),
-            Self::File(path) => Path::new(".").join(path).to_string_lossy().into_owned(),
+            // pip runs in a directory of its own.
+            Self::File(path) => std::path::absolute(path)
+                .unwrap_or_else(|_| path.clone())
+                .to_string_lossy()
+                .into_owned(),
         }
     }
 }
@@ -90,7 +95,7 @@ pub(super) fn download(requirements: &[Requirement], into: &Path) -> Result<(), 
             WheelName::of_file(path)?;
         }
     }
-    let mut command = pip("download");
+    let mut command = pip("download", into);
     command
         .args(["--only-binary", ":all:", "--implementation", "py", "--abi", "none"])
         .args(["--platform", "any", "--python-version", GUEST_PYTHON_VERSION, "--dest"])
@@ -101,7 +106,7 @@ pub(super) fn download(requirements: &[Requirement], into: &Path) -> Result<(), 
     if output.status.success() {
         return Ok(());
     }
-    let natives = native_wheels(requirements);
+    let natives = native_wheels(requirements, into);
     if let Some(first) = natives.first() {
         return Err(native(first));
     }
@@ -113,8 +118,8 @@ pub(super) fn download(requirements: &[Requirement], into: &Path) -> Result<(), 
 
 /// The native wheels this machine would get for the requirements, for a better message than "no
 /// matching distribution".
-fn native_wheels(requirements: &[Requirement]) -> Vec<String> {
-    let mut command = pip("install");
+fn native_wheels(requirements: &[Requirement], empty: &Path) -> Vec<String> {
+    let mut command = pip("install", empty);
     command
         .args(["--dry-run", "--ignore-installed", "--only-binary", ":all:", "--report", "-", "--"])
         .args(requirements.iter().map(Requirement::as_argument));
@@ -143,8 +148,11 @@ struct DownloadInfo {
     url: String,
 }
 
-fn pip(verb: &str) -> Command {
+/// pip, run in a directory that holds nothing: Python would import modules from the current one,
+/// and pip would take an archive there for the package of that name and run its build.
+fn pip(verb: &str, empty: &Path) -> Command {
     let mut command = Command::new("python3");
+    command.current_dir(empty);
     command.args(["-m", "pip", verb, "--quiet", "--no-input", "--disable-pip-version-check"]);
     command
 }

@@ -4,6 +4,7 @@ from base64 import b64encode
 from json import dumps
 
 MAX_TEXT_CHARS = 256 * 1024
+MAX_JSON_BYTES = 1024 * 1024
 MAX_RICH_CHARS = 8 * 1024 * 1024
 
 _PLAIN = (bool, int, float, str, list, tuple, dict)
@@ -35,7 +36,7 @@ def describe(value):
 def _as_json(value):
     """The value if JSON can carry it, unchanged and not too large."""
     try:
-        if len(dumps(value, allow_nan=False, ensure_ascii=False).encode()) <= MAX_RICH_CHARS:
+        if len(dumps(value, allow_nan=False, ensure_ascii=False).encode()) <= MAX_JSON_BYTES:
             return value
     except (TypeError, ValueError, RecursionError):
         pass
