@@ -78,8 +78,9 @@ impl Drop for Stack {
     fn drop(&mut self) {
         let Some(mapping) = self.mapping.take() else { return };
         let rest = PAGE..mapping.len().saturating_sub(KEPT_BYTES).max(PAGE);
+        // Giving memory back interrupts every thread of the process; most stacks have none to give.
         // SAFETY: wasmtime drops a stack only when nothing runs on it any more.
-        if unsafe { mapping.forget(rest) }.is_ok() {
+        if !mapping.has_memory(rest.clone()) || unsafe { mapping.forget(rest) }.is_ok() {
             let _ = self.idle.push(mapping);
         }
     }

@@ -8,6 +8,8 @@ use std::ptr::NonNull;
 use rustix::io::Result;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
+use super::pagemap;
+
 pub const PAGE: usize = 4096;
 
 /// A range of address space, released when dropped.
@@ -99,6 +101,14 @@ impl Mapping {
     /// Nobody may hold references into it.
     pub unsafe fn close(&self, range: Range<usize>) -> Result<()> {
         self.protect(range, MprotectFlags::empty())
+    }
+
+    /// Whether a part may hold private pages.
+    pub fn has_memory(&self, range: Range<usize>) -> bool {
+        let base = self.base() as usize;
+        let mut found = false;
+        let asked = pagemap::written_pages(base + range.start..base + range.end, |_| found = true);
+        found || asked.is_err()
     }
 
     /// Drops the private pages of a part: it reads as its file again, or as zeros.

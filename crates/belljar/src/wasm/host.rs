@@ -172,6 +172,8 @@ impl PythonHost {
 
 /// Runs untrusted code in a fresh interpreter. Whatever the code does, the answer is a result.
 ///
+/// One run at a time per host: runs share its cancel handle. Other hosts run beside it freely.
+///
 /// # Errors
 /// Only when Belljar failed.
 pub fn run_untrusted_python(
