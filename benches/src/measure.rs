@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 use belljar::{
     ExecutionPolicy, Preset, PythonSandbox, Sandbox, SandboxConfig, SandboxError, SandboxResult,
 };
-use belljar_wasm::{
-    CancelHandle, Cell, Grant, Limits, PythonGuest, PythonInstance, Quota, Surroundings,
-};
+use belljar_wasm::{CancelHandle, Cell, Grant, Limits, PythonGuest, PythonInstance, Surroundings};
 
 use crate::compare::{Native, time_process};
 use crate::{BenchError, Row, Settings};
@@ -201,17 +199,7 @@ impl<'a> Bench<'a> {
     }
 
     fn instance(&self) -> Result<PythonInstance, BenchError> {
-        let grant = Grant {
-            mounts: Vec::new(),
-            overlay: None,
-            args: Vec::new(),
-            env: Vec::new(),
-            stdout_max_bytes: 1 << 20,
-            stderr_max_bytes: 1 << 20,
-            quota: Quota { bytes: 0, files: 0 },
-            deterministic: false,
-        };
-        Ok(self.guest.instance(grant, 128 << 20, &CancelHandle::default())?)
+        Ok(self.guest.instance(Grant::default(), 128 << 20, &CancelHandle::default())?)
     }
 }
 

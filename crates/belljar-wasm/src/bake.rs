@@ -10,7 +10,7 @@ use crate::drive::drive;
 use crate::engine::{base_config, linker};
 use crate::error::EngineError;
 use crate::state::State;
-use crate::wasi::{Grant, Mount, Quota, Wasi, open_directory};
+use crate::wasi::{Grant, Mount, Wasi, open_directory};
 
 /// Booting takes about two seconds; a guest that needs this long hangs.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(300);
@@ -35,13 +35,8 @@ pub fn bake(wasm: &[u8], boot_dir: &Path) -> Result<Baked, EngineError> {
     };
     let wasi = Wasi::new(Grant {
         mounts: vec![mount(boot_dir, "/boot")?, mount(empty.path(), "/app")?],
-        overlay: None,
-        args: Vec::new(),
-        env: Vec::new(),
-        stdout_max_bytes: 1 << 20,
-        stderr_max_bytes: 1 << 20,
-        quota: Quota { bytes: 0, files: 0 },
         deterministic: true,
+        ..Grant::default()
     });
     let mut store =
         Store::new(&engine, State::new(wasi, u64::from(u32::MAX), 0, std::sync::Arc::default()));

@@ -4,7 +4,6 @@ use std::sync::OnceLock;
 use proptest::prelude::*;
 
 use super::*;
-use crate::wasi::Quota;
 
 /// The guest, compiled once into the directory that all tests of the repository share.
 fn guest() -> &'static PythonGuest {
@@ -18,17 +17,7 @@ fn cache_dir() -> PathBuf {
 }
 
 fn instance() -> PythonInstance {
-    let grant = Grant {
-        mounts: Vec::new(),
-        overlay: None,
-        args: Vec::new(),
-        env: Vec::new(),
-        stdout_max_bytes: 1 << 20,
-        stderr_max_bytes: 1 << 20,
-        quota: Quota { bytes: 0, files: 0 },
-        deterministic: false,
-    };
-    guest().instance(grant, 200 << 20, &CancelHandle::default()).unwrap()
+    guest().instance(Grant::default(), 200 << 20, &CancelHandle::default()).unwrap()
 }
 
 fn run(instance: &mut PythonInstance, code: &str) -> String {

@@ -58,6 +58,22 @@ pub struct Grant {
     pub deterministic: bool,
 }
 
+/// Nothing: no directory, no arguments, no environment, no room for files; a mebibyte of output.
+impl Default for Grant {
+    fn default() -> Grant {
+        Grant {
+            mounts: Vec::new(),
+            overlay: None,
+            args: Vec::new(),
+            env: Vec::new(),
+            stdout_max_bytes: 1 << 20,
+            stderr_max_bytes: 1 << 20,
+            quota: Quota { bytes: 0, files: 0 },
+            deterministic: false,
+        }
+    }
+}
+
 pub struct Wasi {
     table: Table,
     mounts: Vec<Mount>,
