@@ -222,6 +222,17 @@ mod tests {
     }
 
     #[test]
+    fn only_an_image_may_be_born_larger_than_the_cap() {
+        let mut ours = MemoryLimit::new(1000, 50_000_000);
+        assert!(ours.memory_growing(0, 50_000_000, None).unwrap());
+        let mut foreign = MemoryLimit::new(1000, 0);
+        foreign.enter(Phase::User);
+        assert!(!foreign.memory_growing(0, 50_000_000, None).unwrap());
+        assert!(foreign.memory_growing(0, 1000, None).unwrap());
+        assert_eq!(foreign.memories(), 1);
+    }
+
+    #[test]
     fn the_driver_has_more_memory_than_the_user() {
         let mut limit = MemoryLimit::new(1000, 0);
         limit.enter(Phase::User);

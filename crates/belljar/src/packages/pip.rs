@@ -187,6 +187,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_archive_is_no_name() {
+        for text in ["ev-1.0.tar.gz", "ev.zip", "EV.TGZ", "gone-1-py3-none-any.whl"] {
+            assert!(Requirement::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn pip_does_not_run_where_the_user_stands() {
+        let command = pip("download", Path::new("/somewhere/empty"));
+        assert_eq!(command.get_current_dir(), Some(Path::new("/somewhere/empty")));
+    }
+
+    #[test]
     fn plain_requirements_are_accepted() {
         for text in
             ["urllib3", "requests==2.32.3", "requests[socks]>=2,<3", "zope.interface", "a~=1.0"]
