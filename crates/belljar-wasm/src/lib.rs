@@ -27,6 +27,5 @@ pub use drive::{CancelHandle, StopCause};
 pub use error::EngineError;
 pub use guest::{Manifest, Part};
 pub use instance::{CallEnd, Called};
-pub use memory::written_pages_are_known;
 pub use python::{Cell, CompileEvent, Limits, Observer, PythonGuest, PythonInstance, Surroundings};
 pub use wasi::{Delta, Denials, Grant, Mount, Overlay, Quota, Traces, open_directory};

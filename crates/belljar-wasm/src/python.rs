@@ -94,12 +94,6 @@ impl PythonGuest {
         self.manifest.image.bytes + MEMORY_TO_START
     }
 
-    /// Instances alive now.
-    #[must_use]
-    pub fn live_instances(&self) -> usize {
-        self.ready.slots.live()
-    }
-
     /// A fresh interpreter whose calls `cancel` can stop.
     pub fn instance(
         &self,

@@ -9,5 +9,4 @@ mod pagemap;
 mod slots;
 
 pub use mapping::{Mapping, PAGE};
-pub use pagemap::is_supported as written_pages_are_known;
 pub use slots::{Image, SlotCreator, SlotPool};

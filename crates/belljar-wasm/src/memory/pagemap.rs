@@ -111,16 +111,6 @@ pub fn written_pages(
     Ok(())
 }
 
-/// True where this kernel can tell written pages.
-pub fn is_supported() -> bool {
-    static SUPPORTED: OnceLock<bool> = OnceLock::new();
-    *SUPPORTED.get_or_init(|| {
-        let page = 0u64;
-        let address = std::ptr::from_ref(&page) as usize & !4095;
-        written_pages(address..address + 4096, |_| {}).is_ok()
-    })
-}
-
 /// The page tables of this process. A forked child must not use its parent's: it gets none, and
 /// its slots are reset without them.
 fn pagemap() -> Option<&'static File> {

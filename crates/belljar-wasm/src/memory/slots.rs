@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
@@ -44,25 +43,15 @@ impl Image {
 pub struct SlotPool {
     image: Image,
     idle: ArrayQueue<Mapping>,
-    live: AtomicUsize,
 }
 
 impl SlotPool {
     pub fn new(image: Image) -> Arc<SlotPool> {
-        Arc::new(SlotPool {
-            image,
-            idle: ArrayQueue::new(MAX_IDLE_SLOTS),
-            live: AtomicUsize::new(0),
-        })
+        Arc::new(SlotPool { image, idle: ArrayQueue::new(MAX_IDLE_SLOTS) })
     }
 
     pub fn image_len(&self) -> usize {
         self.image.len()
-    }
-
-    /// Memories in use now.
-    pub fn live(&self) -> usize {
-        self.live.load(Ordering::Relaxed)
     }
 
     fn take(self: &Arc<Self>, capacity: usize, guard: usize) -> rustix::io::Result<Slot> {
@@ -70,7 +59,6 @@ impl SlotPool {
             Some(mapping) if mapping.len() == capacity + guard => mapping,
             _ => self.map(capacity + guard)?,
         };
-        self.live.fetch_add(1, Ordering::Relaxed);
         Ok(Slot {
             mapping: Some(mapping),
             size: self.image.len(),
@@ -195,7 +183,6 @@ unsafe impl LinearMemory for Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.pool.live.fetch_sub(1, Ordering::Relaxed);
         let Some(mapping) = self.mapping.take() else { return };
         // SAFETY: wasmtime drops a memory only when its store is gone, so no tenant is left.
         if unsafe { self.pool.reset(&mapping, self.size) }.is_ok() {

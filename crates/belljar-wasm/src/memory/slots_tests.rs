@@ -118,7 +118,6 @@ fn a_secret_of_one_tenant_is_never_seen_by_another_under_concurrency() {
             });
         }
     });
-    assert_eq!(pool.live(), 0);
 }
 
 #[test]

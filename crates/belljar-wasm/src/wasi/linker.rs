@@ -5,7 +5,7 @@ use wasmtime::{Caller, Linker};
 
 use super::errno::{Errno, Result};
 use super::files::{NewTimes, WriteError};
-use super::paths::Open;
+use super::paths::{Open, PathAt};
 use super::view::View;
 use super::{Abort, Wasi};
 use crate::state::State;
@@ -333,7 +333,11 @@ fn add_paths(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         "path_rename",
         |c: C<'_>, from_fd: u32, from: u32, from_len: u32, to_fd: u32, to: u32, to_len: u32| {
             answer(c, |wasi, view| {
-                wasi.path_rename(view, from_fd, (from, from_len), to_fd, (to, to_len))
+                wasi.path_rename(
+                    view,
+                    PathAt { fd: from_fd, path: (from, from_len) },
+                    PathAt { fd: to_fd, path: (to, to_len) },
+                )
             })
         },
     )?;
@@ -349,7 +353,11 @@ fn add_paths(linker: &mut Linker<State>) -> wasmtime::Result<()> {
          to: u32,
          to_len: u32| {
             answer(c, |wasi, view| {
-                wasi.path_link(view, from_fd, (from, from_len), to_fd, (to, to_len))
+                wasi.path_link(
+                    view,
+                    PathAt { fd: from_fd, path: (from, from_len) },
+                    PathAt { fd: to_fd, path: (to, to_len) },
+                )
             })
         },
     )?;

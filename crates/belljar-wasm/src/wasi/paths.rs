@@ -67,6 +67,13 @@ impl Open {
     }
 }
 
+/// A path in the guest's memory (address and length), relative to a descriptor.
+#[derive(Clone, Copy)]
+pub struct PathAt {
+    pub fd: u32,
+    pub path: (u32, u32),
+}
+
 /// A directory the guest holds, and where it is.
 struct Place {
     dir: Arc<Dir>,
@@ -264,19 +271,8 @@ impl Wasi {
         }
     }
 
-    pub fn path_rename(
-        &mut self,
-        view: &View<'_>,
-        from_fd: u32,
-        from: (u32, u32),
-        to_fd: u32,
-        to: (u32, u32),
-    ) -> Result<()> {
-        let (from_place, from) = self.writable_place(view, from_fd, from)?;
-        let (to_place, to) = self.writable_place(view, to_fd, to)?;
-        if from_place.mount != to_place.mount {
-            return Err(Errno::XDEV);
-        }
+    pub fn path_rename(&mut self, view: &View<'_>, from: PathAt, to: PathAt) -> Result<()> {
+        let ((from_place, from), (to_place, to)) = self.writable_places(view, from, to)?;
         let moved = from_place.stat(&from, false).map_err(|errno| self.denied(errno, &from))?;
         let replaced = to_place.stat(&to, false).ok();
         if replaced.as_ref().is_some_and(|replaced| Identity::of(replaced) == Identity::of(&moved))
@@ -310,19 +306,8 @@ impl Wasi {
         Ok(())
     }
 
-    pub fn path_link(
-        &mut self,
-        view: &View<'_>,
-        from_fd: u32,
-        from: (u32, u32),
-        to_fd: u32,
-        to: (u32, u32),
-    ) -> Result<()> {
-        let (from_place, from) = self.writable_place(view, from_fd, from)?;
-        let (to_place, to) = self.writable_place(view, to_fd, to)?;
-        if from_place.mount != to_place.mount {
-            return Err(Errno::XDEV);
-        }
+    pub fn path_link(&mut self, view: &View<'_>, from: PathAt, to: PathAt) -> Result<()> {
+        let ((from_place, from), (to_place, to)) = self.writable_places(view, from, to)?;
         if from_place.stat(&from, false)?.nlink() >= MAX_LINKS {
             return Err(Errno::MLINK);
         }
@@ -401,6 +386,18 @@ impl Wasi {
         }
         place.check_length(&path)?;
         Ok((place, path))
+    }
+
+    /// Both ends of a rename or a link: a name cannot move to another mount.
+    fn writable_places(
+        &mut self,
+        view: &View<'_>,
+        from: PathAt,
+        to: PathAt,
+    ) -> Result<((Place, PathBuf), (Place, PathBuf))> {
+        let from = self.writable_place(view, from.fd, from.path)?;
+        let to = self.writable_place(view, to.fd, to.path)?;
+        if from.0.mount == to.0.mount { Ok((from, to)) } else { Err(Errno::XDEV) }
     }
 
     /// Remembers that the guest reached for something it may not have.
