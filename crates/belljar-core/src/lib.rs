@@ -15,6 +15,7 @@ pub mod policy;
 pub mod resolve;
 pub mod result;
 pub mod text;
+pub mod tools;
 pub mod units;
 
 pub use backend::{Abilities, Backend, Rule};
@@ -26,6 +27,7 @@ pub use policy::{
 };
 pub use resolve::{ResolvedPolicy, resolve};
 pub use result::{
-    CellValue, GuestError, Meta, Outcome, ResourceLimits, SandboxResult, Status, Stop,
+    CellValue, GuestError, Meta, Outcome, ResourceLimits, SandboxResult, StateAfter, Status, Stop,
 };
 pub use text::{CappedBytes, CappedText, TRUNCATION_MARKER};
+pub use tools::{ToolAnswer, ToolCall, ToolFailure, ToolLimits, ToolOutcome, ToolUsage};

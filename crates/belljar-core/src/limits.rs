@@ -5,6 +5,18 @@
 /// One wasm page. Memory limits are counted in these by the engine.
 pub const WASM_PAGE_BYTES: u64 = 64 * 1024;
 
+/// The name of a tool.
+pub const MAX_TOOL_NAME_BYTES: usize = 64;
+
+/// One request of a guest to its host, and one answer: a long document as a prompt fits.
+pub const MAX_TOOL_MESSAGE_BYTES: usize = 32 * 1024 * 1024;
+
+/// Calls of one guest that run at the same time; more wait for their turn. Each holds a thread.
+pub const MAX_RUNNING_CALLS: usize = 32;
+
+/// Calls a guest may have begun and not finished.
+pub const MAX_BEGUN_CALLS: usize = 10_000;
+
 /// Source code of one execution. Ten megabytes of generated tables are legitimate; beyond this the
 /// guest's parser would need more memory than any policy gives it.
 pub const MAX_SOURCE_BYTES: usize = 16 * 1024 * 1024;

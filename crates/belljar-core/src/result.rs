@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::language::RuntimeType;
 use crate::policy::Network;
+use crate::tools::{ToolCall, ToolUsage};
 
 /// How an execution ended.
 #[derive(
@@ -160,6 +161,16 @@ pub struct ResourceLimits {
     pub network: Option<Network>,
 }
 
+/// What became of a session's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StateAfter {
+    /// Everything the code did to it is there.
+    Kept,
+    /// It is what it was before the code ran.
+    RolledBack,
+}
+
 /// Facts about an execution that are not its outcome.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -178,6 +189,10 @@ pub struct Meta {
     pub truncated: bool,
     /// Whether the clock stopped it.
     pub timed_out: bool,
+    /// What became of the session's state; `None` outside sessions.
+    pub state: Option<StateAfter>,
+    /// What was used of the tools.
+    pub tools: ToolUsage,
     /// Imports that were refused.
     pub blocked_imports: Vec<String>,
     /// The limits that held.
@@ -202,6 +217,9 @@ pub struct SandboxResult {
     pub error: Option<GuestError>,
     /// The value of the last expression, if there is one.
     pub result: Option<CellValue>,
+    /// The calls a suspended execution waits for.
+    #[serde(default)]
+    pub pending_calls: Vec<ToolCall>,
     /// Wall-clock milliseconds.
     pub duration_ms: f64,
     /// Fuel used, where the backend counts it.
@@ -289,6 +307,7 @@ impl SandboxResult {
             stderr: String::new(),
             error,
             result: None,
+            pending_calls: Vec::new(),
             duration_ms: 0.0,
             fuel_consumed: None,
             memory_used_bytes: None,
