@@ -58,6 +58,9 @@ pub const MAX_OPEN_FILES: usize = 256;
 /// report and recover.
 pub const DRIVER_MEMORY_RESERVE: u64 = 4 * 1024 * 1024;
 
+/// A line of output given to a listener; longer ones come in pieces.
+pub const MAX_LINE_BYTES: usize = 64 * 1024;
+
 /// A guest may write this many times its output cap before it is stopped with `output_limit`.
 /// Up to there the surplus is discarded and the code may finish.
 pub const OUTPUT_FLOOD_FACTOR: u64 = 64;
