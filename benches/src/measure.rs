@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use belljar::RuntimeType;
+use belljar::core::ToolLimits;
 use belljar::{
     ExecutionPolicy, Preset, PythonSandbox, Sandbox, SandboxConfig, SandboxError, SandboxResult,
 };
-use belljar_wasm::{CancelHandle, Cell, Grant, Limits, PythonGuest, PythonInstance, Surroundings};
+use belljar_wasm::{CancelHandle, Cell, Grant, Interpreter, Limits, Live, Setup, Surroundings};
 
 use crate::compare::{Native, time_process};
 use crate::{BenchError, Row, Settings};
@@ -20,13 +23,13 @@ const MEBIBYTE: f64 = 1024.0 * 1024.0;
 
 pub struct Bench<'a> {
     settings: &'a Settings,
-    guest: PythonGuest,
+    guest: Arc<Interpreter>,
 }
 
 impl<'a> Bench<'a> {
     pub fn new(settings: &'a Settings) -> Result<Self, BenchError> {
-        let guest = PythonGuest::load(&settings.home.cache(), &|_| {})?;
-        Ok(Self { settings, guest })
+        let guest = Interpreter::load(RuntimeType::Python, &settings.home.cache(), &|_| {})?;
+        Ok(Self { settings, guest: Arc::new(guest) })
     }
 
     fn rounds(&self, full: usize) -> usize {
@@ -198,8 +201,14 @@ impl<'a> Bench<'a> {
         Ok(rows)
     }
 
-    fn instance(&self) -> Result<PythonInstance, BenchError> {
-        Ok(self.guest.instance(Grant::default(), 128 << 20, &CancelHandle::default())?)
+    fn instance(&self) -> Result<Live, BenchError> {
+        Ok(self.guest.live(Setup {
+            grant: Grant::default(),
+            host: None,
+            tool_limits: ToolLimits { calls: 0, bytes: 0 },
+            memory_bytes: 128 << 20,
+            cancel: CancelHandle::default(),
+        })?)
     }
 }
 
@@ -209,19 +218,21 @@ fn surroundings() -> Surroundings {
         workspace: "/app".to_owned(),
         path: Vec::new(),
         argv: vec![String::new()],
+        tools: Vec::new(),
+        renewed: false,
     }
 }
 
 fn run_cell(
-    instance: &mut PythonInstance,
+    instance: &mut Live,
     code: &str,
     surroundings: Option<&Surroundings>,
 ) -> Result<(), BenchError> {
-    let cell = Cell { code, filename: "<cell>", value: true, surroundings };
+    let cell = Cell { code, filename: "<cell>", value: true, drain: false, surroundings };
     let limits = Limits { fuel: 1 << 40, timeout: Duration::from_secs(30) };
-    let (_, answer) = instance.execute(cell, limits)?;
-    instance.take_traces();
-    match answer {
+    let ran = instance.execute(cell, limits)?;
+    instance.take_traces()?;
+    match ran.answer {
         Some(answer) if answer.error.is_none() => Ok(()),
         _ => Err(BenchError::Program("a cell did not succeed".to_owned())),
     }

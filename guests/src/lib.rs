@@ -18,3 +18,6 @@ pub const PYTHON: Guest = Guest {
     module: include_bytes!("../dist/python.wasm.zst"),
     image: include_bytes!("../dist/python.img.zst"),
 };
+
+/// QuickJS.
+pub const JAVASCRIPT: Guest = PYTHON;

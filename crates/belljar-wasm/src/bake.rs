@@ -40,8 +40,10 @@ pub fn bake(wasm: &[u8], boot_dir: &Path) -> Result<Baked, EngineError> {
         deterministic: true,
         ..Grant::default()
     });
-    let mut store =
-        Store::new(&engine, State::new(wasi, Desk::closed(), u64::from(u32::MAX), 0, Arc::default()));
+    let mut store = Store::new(
+        &engine,
+        State::new(wasi, Desk::closed(), u64::from(u32::MAX), 0, Arc::default()),
+    );
     store.limiter(|state| &mut state.memory_limit);
     store.set_fuel(u64::MAX / 4).map_err(EngineError::engine)?;
     store.data_mut().meter.start(u64::MAX / 4);

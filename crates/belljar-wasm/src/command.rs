@@ -1,7 +1,6 @@
 //! Guests from elsewhere: any WASI preview-1 command, run from its start without an image.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use belljar_core::limits::MAX_WASM_BYTES;
 use wasmtime::{Engine, InstancePre, Linker, Module, Store};
@@ -12,7 +11,8 @@ use crate::drive::{CancelHandle, Watch};
 use crate::engine::base_config;
 use crate::error::EngineError;
 use crate::instance::{CallEnd, Called, YIELD_INTERVAL, classify};
-use crate::python::{CompileEvent, Limits, Observer};
+use crate::interpreter::{CompileEvent, Observer};
+use crate::live::Limits;
 use crate::state::State;
 use crate::wasi::{self, Grant, Traces, Wasi};
 

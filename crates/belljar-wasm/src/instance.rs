@@ -161,10 +161,6 @@ impl Instance {
             .map_err(|_| EngineError::abi("random state"))
     }
 
-    pub fn control(&self) -> Arc<Control> {
-        Arc::clone(&self.store.data().control)
-    }
-
     pub fn wasi_mut(&mut self) -> &mut Wasi {
         &mut self.store.data_mut().wasi
     }

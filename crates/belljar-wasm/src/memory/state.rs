@@ -95,7 +95,9 @@ impl MemoryState {
             if same { Ok(()) } else { visit(at, page) }
         };
         let pages = self.copied.parts().flat_map(|(start, part)| {
-            part.chunks_exact(PAGE).enumerate().map(move |(index, page)| (start + index * PAGE, page))
+            part.chunks_exact(PAGE)
+                .enumerate()
+                .map(move |(index, page)| (start + index * PAGE, page))
         });
         let mut copied = pages.peekable();
         // Copied pages lie over mapped ones.

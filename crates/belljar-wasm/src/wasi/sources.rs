@@ -36,8 +36,13 @@ pub enum Clock {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum SavedClock {
     /// When it was, by both clocks of the guest.
-    System { measured_ns: u64, unix_ns: u64 },
-    Fixed { elapsed_ns: u64 },
+    System {
+        measured_ns: u64,
+        unix_ns: u64,
+    },
+    Fixed {
+        elapsed_ns: u64,
+    },
 }
 
 impl Clock {
@@ -133,7 +138,9 @@ impl Random {
     pub fn save(&self) -> u64 {
         match self {
             Random::System => 0,
-            Random::Seeded(generator) => u64::try_from(generator.get_word_pos()).unwrap_or(u64::MAX),
+            Random::Seeded(generator) => {
+                u64::try_from(generator.get_word_pos()).unwrap_or(u64::MAX)
+            }
         }
     }
 
