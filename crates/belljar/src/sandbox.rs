@@ -37,7 +37,7 @@ impl SandboxBase {
     }
 }
 
-/// One isolated interpreter.
+/// One isolated interpreter. What needs a session is refused by default.
 pub trait Sandbox: Send {
     /// What every sandbox has.
     fn base(&self) -> &SandboxBase;
@@ -66,34 +66,46 @@ pub trait Sandbox: Send {
     ///
     /// # Errors
     /// When the backend or its guest keeps no state, or the context does not fit.
-    fn initialize(&mut self, context: serde_json::Value) -> Result<(), SandboxError>;
+    fn initialize(&mut self, _context: serde_json::Value) -> Result<(), SandboxError> {
+        Err(keeps_no_state("a context"))
+    }
 
     /// A variable of the session; `None` when there is none of that name.
     ///
     /// # Errors
     /// Outside a session, or when the value cannot be shown within the limits.
-    fn get_variable(&mut self, name: &str) -> Result<Option<Variable>, SandboxError>;
+    fn get_variable(&mut self, _name: &str) -> Result<Option<Variable>, SandboxError> {
+        Err(keeps_no_state("a variable"))
+    }
 
     /// What could stand at `cursor` in the code, both counted in characters.
     ///
     /// # Errors
     /// Outside a session.
-    fn complete(&mut self, code: &str, cursor: usize) -> Result<Completions, SandboxError>;
+    fn complete(&mut self, _code: &str, _cursor: usize) -> Result<Completions, SandboxError> {
+        Err(keeps_no_state("completion"))
+    }
 
     /// The calls that a suspended execution waits for.
-    fn pending_calls(&mut self) -> Vec<ToolCall>;
+    fn pending_calls(&mut self) -> Vec<ToolCall> {
+        Vec::new()
+    }
 
     /// Goes on with a suspended execution. Calls without an answer go on waiting.
     ///
     /// # Errors
     /// When none is suspended, or an answer is to a call that does not wait.
-    fn resume(&mut self, answers: Vec<ToolAnswer>) -> Result<SandboxResult, SandboxError>;
+    fn resume(&mut self, _answers: Vec<ToolAnswer>) -> Result<SandboxResult, SandboxError> {
+        Err(keeps_no_state("resuming"))
+    }
 
     /// The session as a value. It lives on, untouched.
     ///
     /// # Errors
     /// Outside a session, or when the workspace's files are wanted and cannot be copied.
-    fn snapshot(&mut self, files: Files) -> Result<Snapshot, SandboxError>;
+    fn snapshot(&mut self, _files: Files) -> Result<Snapshot, SandboxError> {
+        Err(keeps_no_state("a snapshot"))
+    }
 
     /// Becomes the session that a snapshot holds. Files in it are put into this sandbox's
     /// workspace; what else is there remains.
@@ -101,23 +113,31 @@ pub trait Sandbox: Send {
     /// # Errors
     /// When the snapshot is of another language or guest, needs more memory than the policy gives,
     /// or its files cannot be written. The session is as it was before then.
-    fn restore(&mut self, snapshot: &Snapshot) -> Result<(), SandboxError>;
+    fn restore(&mut self, _snapshot: &Snapshot) -> Result<(), SandboxError> {
+        Err(keeps_no_state("restoring"))
+    }
 
     /// A second session that goes on from where this one is, in a copy of its workspace. Neither
     /// sees anything of the other.
     ///
     /// # Errors
     /// Outside a session, or when the workspace cannot be copied.
-    fn fork(&mut self) -> Result<Box<dyn Sandbox>, SandboxError>;
+    fn fork(&mut self) -> Result<Box<dyn Sandbox>, SandboxError> {
+        Err(keeps_no_state("a fork"))
+    }
 
     /// Ends the session and gives back everything it held. The sandbox can be used again.
     ///
     /// # Errors
     /// When something could not be given back.
-    fn destroy(&mut self) -> Result<(), SandboxError>;
+    fn destroy(&mut self) -> Result<(), SandboxError> {
+        Ok(())
+    }
 
     /// The name of the session, if it has one.
-    fn session_id(&self) -> Option<&str>;
+    fn session_id(&self) -> Option<&str> {
+        None
+    }
 
     /// Stops the execution that is running, from another thread through [`Sandbox::cancel_handle`].
     /// Does nothing when none runs.
@@ -152,6 +172,11 @@ pub trait Sandbox: Send {
     fn log_execution_metrics(&self, result: &SandboxResult) {
         self.logger().log_execution_complete(result);
     }
+}
+
+/// What a sandbox without sessions says to everything that needs one.
+fn keeps_no_state(wanted: &str) -> SandboxError {
+    SandboxError::NotInSession { wanted: wanted.to_owned() }
 }
 
 /// Refuses source code no guest should be given.
