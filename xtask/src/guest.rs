@@ -166,7 +166,7 @@ fn verify(scratch: &Path) -> anyhow::Result<()> {
 fn recipe_inputs() -> anyhow::Result<String> {
     let guests = root().join("guests/python");
     let mut hasher = blake3::Hasher::new();
-    let mut files = vec![guests.join("build.sh")];
+    let mut files = vec![guests.join("build.sh"), guests.join("../abi.h")];
     for folder in ["driver", "modules", "recipe", "shim"] {
         files.extend(files_below(&guests.join(folder))?);
     }
