@@ -20,4 +20,8 @@ pub const PYTHON: Guest = Guest {
 };
 
 /// QuickJS.
-pub const JAVASCRIPT: Guest = PYTHON;
+pub const JAVASCRIPT: Guest = Guest {
+    manifest: include_str!("../dist/javascript.json"),
+    module: include_bytes!("../dist/javascript.wasm.zst"),
+    image: include_bytes!("../dist/javascript.img.zst"),
+};

@@ -64,7 +64,9 @@ fn a_result_over_the_limit_is_a_failure() {
     desk.start(call(1, "slow"), 10, false).unwrap();
     host.0.lock().unwrap().remove(0).send(Ok("x".repeat(100).into()));
     let ended = desk.take_ended();
-    assert!(matches!(&ended[..], [(1, Err(failure))] if failure.message.contains("max_tool_bytes")));
+    assert!(
+        matches!(&ended[..], [(1, Err(failure))] if failure.message.contains("max_tool_bytes"))
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! One live guest: a memory slot with an interpreter in it, and the one call it answers.
 
 use std::pin::pin;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -8,7 +9,8 @@ use belljar_core::limits::{MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, WASM_PAGE_BYTE
 use wasmtime::{Memory, Store, Trap, TypedFunc};
 
 use crate::abi::{
-    EVAL_BREAKER_SIGNALS, Layout, RANDOM_STATE_BYTES, RANDOM_STATE_USED_UP, REQUEST_BUFFER_BYTES,
+    EVAL_BREAKER_SIGNALS, Layout, MAX_RANDOM_STATE_BYTES, RANDOM_STATE_USED_UP,
+    REQUEST_BUFFER_BYTES,
 };
 use crate::calls::Desk;
 use crate::drive::{Control, StopCause, Watch};
@@ -151,14 +153,24 @@ impl Instance {
 
     /// Gives the interpreter's shared random generator a state nobody else has.
     pub fn renew_random(&mut self) -> Result<(), EngineError> {
-        let mut state = [0; RANDOM_STATE_BYTES];
-        let (index, words) = state.split_at_mut(4);
-        index.copy_from_slice(&RANDOM_STATE_USED_UP.to_le_bytes());
-        self.store.data_mut().wasi.fill_random(words).map_err(EngineError::Io)?;
-        let address = self.layout.random_state as usize;
+        let Layout { random_index, random_state, random_state_bytes, .. } = self.layout;
+        let mut state = [0; MAX_RANDOM_STATE_BYTES];
+        let state = state
+            .get_mut(..random_state_bytes as usize)
+            .ok_or_else(|| EngineError::abi("random state"))?;
+        self.store.data_mut().wasi.fill_random(state).map_err(EngineError::Io)?;
+        self.write(random_state, state)?;
+        self.write(random_index, &RANDOM_STATE_USED_UP.to_le_bytes())
+    }
+
+    /// Writes to a place of the layout, if the guest has it.
+    fn write(&mut self, address: u32, bytes: &[u8]) -> Result<(), EngineError> {
+        if address == 0 {
+            return Ok(());
+        }
         self.memory
-            .write(&mut self.store, address, &state)
-            .map_err(|_| EngineError::abi("random state"))
+            .write(&mut self.store, address as usize, bytes)
+            .map_err(|_| EngineError::abi("layout"))
     }
 
     pub fn wasi_mut(&mut self) -> &mut Wasi {
@@ -281,18 +293,21 @@ pub fn classify(error: &wasmtime::Error) -> CallEnd {
     }
 }
 
-/// The three words of the guest's memory that mean "SIGINT has arrived".
+/// The words of the guest's memory that mean "an interrupt has arrived"; some guests have fewer.
 struct InterruptWords {
-    interrupt_tripped: *mut u32,
-    any_tripped: *mut u32,
-    eval_breaker: *mut u32,
+    interrupt_tripped: Option<NonNull<u32>>,
+    any_tripped: Option<NonNull<u32>>,
+    eval_breaker: Option<NonNull<u32>>,
 }
 
 impl InterruptWords {
     fn new(memory: &Memory, store: &Store<State>, layout: &Layout) -> InterruptWords {
         let base = memory.data_ptr(store);
         // `Layout::fits` was checked against the image when the guest was loaded.
-        let word = |address: u32| base.wrapping_add(address as usize).cast::<u32>();
+        let word = |address: u32| {
+            let word = base.wrapping_add(address as usize).cast::<u32>();
+            NonNull::new(word).filter(|_| address != 0)
+        };
         InterruptWords {
             interrupt_tripped: word(layout.interrupt_tripped),
             any_tripped: word(layout.any_tripped),
@@ -303,22 +318,28 @@ impl InterruptWords {
     /// # Safety
     /// The memory is alive, no guest code runs in it and nobody holds references into it.
     unsafe fn trip(&self) {
-        // SAFETY: the caller's promise; the addresses are aligned and inside the memory.
-        unsafe {
-            self.interrupt_tripped.write(1);
-            self.any_tripped.write(1);
-            self.eval_breaker.write(self.eval_breaker.read() | EVAL_BREAKER_SIGNALS);
-        }
+        // SAFETY: the caller's promise.
+        unsafe { self.write(1, |breaker| breaker | EVAL_BREAKER_SIGNALS) }
     }
 
     /// # Safety
     /// As for `trip`.
     unsafe fn clear(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.write(0, |breaker| breaker & !EVAL_BREAKER_SIGNALS) }
+    }
+
+    /// # Safety
+    /// As for `trip`.
+    unsafe fn write(&self, tripped: u32, breaker: impl FnOnce(u32) -> u32) {
         // SAFETY: the caller's promise; the addresses are aligned and inside the memory.
         unsafe {
-            self.interrupt_tripped.write(0);
-            self.any_tripped.write(0);
-            self.eval_breaker.write(self.eval_breaker.read() & !EVAL_BREAKER_SIGNALS);
+            for word in [self.interrupt_tripped, self.any_tripped].into_iter().flatten() {
+                word.write(tripped);
+            }
+            if let Some(word) = self.eval_breaker {
+                word.write(breaker(word.read()));
+            }
         }
     }
 }

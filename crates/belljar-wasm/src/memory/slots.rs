@@ -20,6 +20,12 @@ const MAX_IDLE_SLOTS: usize = 64;
 /// given back to the system, so one heavy user does not make a slot heavy for good.
 const KEPT_PAGES: usize = 1024;
 
+/// Buffers kept for copies of written pages.
+const MAX_BUFFERS: usize = 16;
+
+/// Larger buffers are not kept.
+const MAX_BUFFER_BYTES: usize = 4 * 1024 * 1024;
+
 /// The memory of a booted interpreter: a file that every slot maps copy-on-write.
 pub struct Image {
     file: File,
@@ -52,12 +58,27 @@ pub struct SlotPool {
     image: Image,
     idle: ArrayQueue<Mapping>,
     arena: Arc<Arena>,
+    buffers: ArrayQueue<Vec<u8>>,
 }
 
 impl SlotPool {
     pub fn new(image: Image) -> std::io::Result<Arc<SlotPool>> {
         let arena = Arc::new(Arena::new()?);
-        Ok(Arc::new(SlotPool { image, idle: ArrayQueue::new(MAX_IDLE_SLOTS), arena }))
+        let (idle, buffers) = (ArrayQueue::new(MAX_IDLE_SLOTS), ArrayQueue::new(MAX_BUFFERS));
+        Ok(Arc::new(SlotPool { image, idle, arena, buffers }))
+    }
+
+    /// An empty buffer whose memory was used before: new memory costs a fault for each page.
+    pub fn take_buffer(&self) -> Vec<u8> {
+        self.buffers.pop().unwrap_or_default()
+    }
+
+    pub fn give_buffer(&self, mut buffer: Vec<u8>) {
+        if buffer.capacity() <= MAX_BUFFER_BYTES {
+            buffer.clear();
+            // A full pool lets go of it.
+            let _ = self.buffers.push(buffer);
+        }
     }
 
     pub fn image(&self) -> &Image {

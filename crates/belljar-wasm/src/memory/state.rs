@@ -50,12 +50,19 @@ pub struct MemoryState {
     copied: Arc<Copied>,
 }
 
-#[derive(Default)]
 struct Copied {
     /// Addresses, in order.
     runs: Vec<Range<usize>>,
     /// Their contents, one behind the other.
     contents: Vec<u8>,
+    /// Whom the buffer is given back to.
+    pool: Arc<SlotPool>,
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        self.pool.give_buffer(std::mem::take(&mut self.contents));
+    }
 }
 
 impl Copied {
@@ -115,24 +122,26 @@ impl MemoryState {
 
     /// The state in which these pages differ from a new memory. They come in order of address.
     pub fn from_pages(
-        pool: &SlotPool,
+        pool: &Arc<SlotPool>,
         size: usize,
         pages: &[(usize, &[u8])],
     ) -> std::io::Result<MemoryState> {
-        let mut state = MemoryState { size, extents: Extents::default(), copied: Arc::default() };
-        let mut copied = Copied::default();
+        let mut extents = Extents::default();
+        let (runs, contents) = (Vec::new(), pool.take_buffer());
+        let mut copied = Copied { runs, contents, pool: Arc::clone(pool) };
         for run in pages.chunk_by(|(before, _), (after, _)| before + PAGE == *after) {
             let (start, len) = (run[0].0, run.len() * PAGE);
             if len >= LONG_RUN {
                 let layer = pool.arena().keep(run.iter().map(|(_, page)| *page))?;
-                state.extents.insert(start, Extent::new(len, layer, 0));
+                extents.insert(start, Extent::new(len, layer, 0));
             } else {
                 copied.runs.push(start..start + len);
-                copied.contents.extend(run.iter().flat_map(|(_, page)| *page));
+                for (_, page) in run {
+                    copied.contents.extend_from_slice(page);
+                }
             }
         }
-        state.copied = Arc::new(copied);
-        Ok(state)
+        Ok(MemoryState { size, extents, copied: Arc::new(copied) })
     }
 }
 
@@ -148,13 +157,15 @@ impl SlotMemory {
             // SAFETY: the caller's promise.
             runs = unsafe { self.settle(runs) }?;
         }
-        let mut contents = Vec::with_capacity(runs.iter().map(Range::len).sum());
+        let mut contents = self.pool().take_buffer();
+        contents.reserve(runs.iter().map(Range::len).sum());
         for run in &runs {
             // SAFETY: the caller's promise.
             contents.extend_from_slice(unsafe { self.bytes(run.clone()) }?);
         }
         let extents = self.extents().clone();
-        Ok(MemoryState { size: self.size(), extents, copied: Arc::new(Copied { runs, contents }) })
+        let copied = Copied { runs, contents, pool: Arc::clone(self.pool()) };
+        Ok(MemoryState { size: self.size(), extents, copied: Arc::new(copied) })
     }
 
     /// Called when a cell has ended: what it wrote in bulk is moved into a layer now.
@@ -202,16 +213,18 @@ impl SlotMemory {
         let mut extents = self.extents();
         let (shown, held) = extents.weigh();
         let runs = if held > 2 * shown + MAX_WASTE {
-            joined(runs.into_iter().chain(extents.ranges()).collect())
+            joined(&runs.into_iter().chain(extents.ranges()).collect::<Vec<_>>())
         } else {
             runs
         };
-        let (long, short): (Vec<_>, Vec<_>) =
-            joined(runs).into_iter().partition(|run| run.len() >= LONG_RUN);
+        let mut long = joined(&runs);
+        long.retain(|run| run.len() >= LONG_RUN);
         // Carving a hole into an old view makes two of it.
         if long.is_empty() || !may_map(2 * long.len()) {
-            return Ok(sorted(short.into_iter().chain(long).collect()));
+            return Ok(runs);
         }
+        let mut short = runs;
+        short.retain(|run| !long.iter().any(|long| long.contains(&run.start)));
         // SAFETY: the caller's promise; `written_runs` gives ranges inside the memory.
         let parts = long.iter().map(|run| unsafe { self.bytes(run.clone()) });
         let parts = parts.collect::<std::io::Result<Vec<_>>>()?;
@@ -281,15 +294,12 @@ impl SlotMemory {
     }
 }
 
-fn sorted(mut runs: Vec<Range<usize>>) -> Vec<Range<usize>> {
-    runs.sort_unstable_by_key(|run| run.start);
-    runs
-}
-
 /// Runs close to each other, or overlapping, as one.
-fn joined(runs: Vec<Range<usize>>) -> Vec<Range<usize>> {
+fn joined(runs: &[Range<usize>]) -> Vec<Range<usize>> {
+    let mut sorted = runs.to_vec();
+    sorted.sort_unstable_by_key(|run| run.start);
     let mut joined: Vec<Range<usize>> = Vec::with_capacity(runs.len());
-    for run in sorted(runs) {
+    for run in sorted {
         match joined.last_mut() {
             Some(last) if run.start <= last.end + NEIGHBOURS => last.end = last.end.max(run.end),
             _ => joined.push(run),

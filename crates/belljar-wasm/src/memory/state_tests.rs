@@ -58,7 +58,7 @@ impl Tenant {
 }
 
 /// Through what a snapshot file holds.
-fn through_pages(pool: &SlotPool, state: &MemoryState) -> MemoryState {
+fn through_pages(pool: &Arc<SlotPool>, state: &MemoryState) -> MemoryState {
     let mut pages = Vec::new();
     state
         .for_each_page(pool, |at, page| {
