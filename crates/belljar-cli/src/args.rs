@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand};
     name = "belljar",
     version,
     arg_required_else_help = true,
-    after_help = "Exit codes: the guest's own; 124 a limit stopped it; 125 Belljar could not run it; 2 usage."
+    after_help = "Exit codes: the guest's own; 123 it waits for a tool; 124 a limit stopped it; 125 Belljar could not run it; 2 usage."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]

@@ -127,6 +127,30 @@ pub const MAX_WORKSPACE_FILES: u64 = 10_000_000;
 /// has some left.
 pub const MAX_PROCESSES: u64 = 4096;
 
+/// Most calls of tools a policy may allow one execution. Each is logged and may cost money.
+pub const MAX_TOOL_CALLS: u64 = 10_000_000;
+
+/// Most bytes of arguments and results a policy may allow one execution: a tebibyte. They are not
+/// kept, so this bounds work and not memory.
+pub const MAX_TOOL_BYTES: u64 = 1024 * 1024 * 1024 * 1024;
+
+/// Deepest nesting of `rlm_query` a policy may allow. Every level is a live sandbox and a thread
+/// that waits for it.
+pub const MAX_RLM_DEPTH: u64 = 16;
+
+/// Shortest idle time-out of a session: a second, so that none is removed between two cells of the
+/// same script.
+pub const MIN_IDLE_TIMEOUT_SECONDS: f64 = 1.0;
+
+/// Longest idle time-out of a session: a year.
+pub const MAX_IDLE_TIMEOUT_SECONDS: f64 = 366.0 * 24.0 * 60.0 * 60.0;
+
+/// The name of a session, which is also the name of a directory.
+pub const MAX_SESSION_ID_BYTES: usize = 64;
+
+/// The description of a session on disk. The arguments of calls that wait are the large part.
+pub const MAX_SESSION_FILE_BYTES: u64 = 64 * 1024 * 1024;
+
 /// A downloaded wheel. The largest pure-Python wheels in use are under 50 MiB.
 pub const MAX_WHEEL_BYTES: u64 = 256 * 1024 * 1024;
 
