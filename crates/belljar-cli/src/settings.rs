@@ -32,7 +32,7 @@ impl Settings {
             logger: logger(&args.log)?,
             wasm_binary_path: args.engine.wasm.clone(),
             code_name: code_name(&args.source),
-            home: None,
+            ..SandboxConfig::default()
         };
         Ok(Self { config, temporary })
     }

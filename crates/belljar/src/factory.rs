@@ -11,7 +11,7 @@ use crate::sandbox::Sandbox;
 use crate::wasm::PythonSandbox;
 
 /// What to run where. `SandboxConfig::default()` is Python on wasm with the strict policy.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct SandboxConfig {
     /// The language.
     pub runtime: RuntimeType,
@@ -29,7 +29,22 @@ pub struct SandboxConfig {
     pub code_name: Option<String>,
     /// Belljar's own directory, if not the one the environment names.
     pub home: Option<Home>,
+    /// Stand-in.
+    pub tools: crate::tools::Tools,
+    /// Stand-in.
+    pub on_stdout: Option<LineSink>,
+    /// Stand-in.
+    pub on_stderr: Option<LineSink>,
+    /// Stand-in.
+    pub on_input: Option<InputSource>,
+    /// Stand-in.
+    pub session_id: Option<String>,
 }
+
+/// Stand-in.
+pub type LineSink = std::sync::Arc<dyn Fn(&str) + Send + Sync>;
+/// Stand-in.
+pub type InputSource = std::sync::Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 impl SandboxConfig {
     /// Belljar's own directory: the one given here, or the one the environment names.

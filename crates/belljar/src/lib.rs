@@ -12,6 +12,8 @@ pub mod packages;
 pub mod plan;
 pub mod policy_file;
 pub mod sandbox;
+pub mod snapshot;
+pub mod tools;
 pub mod wasm;
 pub mod workspace;
 
@@ -19,13 +21,16 @@ pub use belljar_core as core;
 pub use belljar_core::{
     Backend, ExecutionPolicy, Field, FieldIssue, GuestError, Meta, Network, Origin, Outcome,
     PolicyLayer, PolicyValidationError, Preset, ResolvedPolicy, RuntimeType, SandboxError,
-    SandboxExecutionError, SandboxResult, Status, Stop, Survives,
+    SandboxExecutionError, SandboxResult, Status, Stop, Survives, ToolAnswer, ToolCall,
+    ToolFailure,
 };
 pub use belljar_wasm::CancelHandle;
-pub use factory::{SandboxConfig, create_sandbox};
+pub use factory::{InputSource, LineSink, SandboxConfig, create_sandbox};
 pub use home::Home;
 pub use logging::{LogFormat, SandboxLogger, SecurityEvent};
 pub use plan::LaunchPlan;
 pub use policy_file::load_policy;
-pub use sandbox::{Sandbox, SandboxBase};
+pub use sandbox::{Completions, Sandbox, SandboxBase, Variable};
+pub use snapshot::{Files, Snapshot, SnapshotInfo};
+pub use tools::{ToolRequest, Tools};
 pub use wasm::{PythonSandbox, run_untrusted_python};

@@ -32,6 +32,23 @@ impl SandboxBase {
     }
 }
 
+/// Stand-in.
+#[derive(Debug, Clone, Default)]
+#[expect(missing_docs, reason = "stand-in")]
+pub struct Variable {
+    pub type_name: String,
+    pub text: String,
+    pub json: Option<serde_json::Value>,
+}
+
+/// Stand-in.
+#[derive(Debug, Clone, Default)]
+#[expect(missing_docs, reason = "stand-in")]
+pub struct Completions {
+    pub start: usize,
+    pub matches: Vec<String>,
+}
+
 /// One isolated interpreter.
 pub trait Sandbox: Send {
     /// What every sandbox has.
@@ -55,6 +72,49 @@ pub trait Sandbox: Send {
 
     /// A handle with which another thread can stop the execution that is running.
     fn cancel_handle(&self) -> CancelHandle;
+
+    #[expect(missing_docs, reason = "stand-in")]
+    fn initialize(&mut self, _context: serde_json::Value) -> Result<(), SandboxError> {
+        Ok(())
+    }
+    #[expect(missing_docs, reason = "stand-in")]
+    fn get_variable(&mut self, _name: &str) -> Result<Option<Variable>, SandboxError> {
+        Ok(None)
+    }
+    #[expect(missing_docs, reason = "stand-in")]
+    fn complete(&mut self, _code: &str, _cursor: usize) -> Result<Completions, SandboxError> {
+        Ok(Completions::default())
+    }
+    #[expect(missing_docs, reason = "stand-in")]
+    fn pending_calls(&self) -> Vec<belljar_core::ToolCall> {
+        Vec::new()
+    }
+    #[expect(missing_docs, reason = "stand-in")]
+    fn resume(
+        &mut self,
+        _answers: Vec<belljar_core::ToolAnswer>,
+    ) -> Result<SandboxResult, SandboxError> {
+        Err(SandboxError::NotSuspended)
+    }
+    #[expect(missing_docs, reason = "stand-in")]
+    fn snapshot(
+        &mut self,
+        _files: crate::snapshot::Files,
+    ) -> Result<crate::snapshot::Snapshot, SandboxError> {
+        Err(SandboxError::NotInSession { wanted: "a snapshot".to_owned() })
+    }
+    #[expect(missing_docs, reason = "stand-in")]
+    fn restore(&mut self, _snapshot: &crate::snapshot::Snapshot) -> Result<(), SandboxError> {
+        Ok(())
+    }
+    #[expect(missing_docs, reason = "stand-in")]
+    fn fork(&mut self) -> Result<Box<dyn Sandbox>, SandboxError> {
+        Err(SandboxError::NotInSession { wanted: "a fork".to_owned() })
+    }
+    #[expect(missing_docs, reason = "stand-in")]
+    fn session_id(&self) -> Option<&str> {
+        None
+    }
 
     /// Whether the code compiles. Executes nothing.
     ///
