@@ -12,9 +12,6 @@ use serde::Deserialize;
 use super::{CommandLlm, DEFAULT_TIMEOUT, SharedModel};
 use crate::home::Home;
 
-/// Belljar's configuration file, in its own directory.
-pub const CONFIG_FILE: &str = "config.toml";
-
 /// The variable that names a command as the model.
 pub const LLM_COMMAND_VARIABLE: &str = "BELLJAR_LLM_COMMAND";
 
@@ -62,7 +59,7 @@ impl LlmConfig {
     /// it should not wait for the day when it is.
     pub fn find(home: &Home, argument: Option<&str>) -> Result<Option<Self>, SandboxError> {
         let variable = std::env::var(LLM_COMMAND_VARIABLE).ok();
-        let file = Self::from_file(&home.root().join(CONFIG_FILE))?;
+        let file = Self::from_file(&home.config_file())?;
         Ok(Self::choose(file, variable, argument))
     }
 
@@ -134,7 +131,7 @@ fn key_from(variable: &str) -> Result<String, SandboxError> {
             what: "the model's key from the variable".to_owned(),
             path: variable.into(),
             problem: "it is not set".to_owned(),
-            hint: Some(format!("set {variable}, or take api_key_env out of {CONFIG_FILE}")),
+            hint: Some(format!("set {variable}, or take api_key_env out of config.toml")),
         }),
     }
 }
@@ -265,7 +262,7 @@ mod tests {
     #[test]
     fn a_missing_file_is_none_and_a_wrong_one_stops_everything() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(CONFIG_FILE);
+        let path = Home::at(dir.path()).config_file();
         assert_eq!(LlmConfig::from_file(&path), Ok(None));
         fs::write(&path, "[llm]\nurl = 5").unwrap();
         let error = LlmConfig::find(&Home::at(dir.path()), Some("echo x")).unwrap_err();

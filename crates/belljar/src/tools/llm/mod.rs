@@ -15,7 +15,7 @@ use std::time::Duration;
 use belljar_core::ToolFailure;
 
 pub use command::CommandLlm;
-pub use config::{CONFIG_FILE, LLM_COMMAND_VARIABLE, LlmConfig};
+pub use config::{LLM_COMMAND_VARIABLE, LlmConfig};
 #[cfg(feature = "http-llm")]
 pub use http::HttpLlm;
 pub use rlm::Rlm;
