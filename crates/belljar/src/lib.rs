@@ -20,10 +20,10 @@ pub mod workspace;
 
 pub use belljar_core as core;
 pub use belljar_core::{
-    Backend, ExecutionPolicy, Field, FieldIssue, GuestError, Meta, Network, Origin, Outcome,
-    PolicyLayer, PolicyValidationError, Preset, ResolvedPolicy, RuntimeType, SandboxError,
-    SandboxExecutionError, SandboxResult, Status, Stop, Survives, ToolAnswer, ToolCall,
-    ToolFailure,
+    Backend, CellValue, ExecutionPolicy, Field, FieldIssue, GuestError, Meta, Network, Origin,
+    Outcome, PolicyLayer, PolicyValidationError, Preset, ResolvedPolicy, RuntimeType, SandboxError,
+    SandboxExecutionError, SandboxResult, StateAfter, Status, Stop, Survives, ToolAnswer, ToolCall,
+    ToolFailure, ToolOutcome,
 };
 pub use belljar_wasm::CancelHandle;
 pub use factory::{InputSource, LineSink, SandboxConfig, create_sandbox};

@@ -200,7 +200,11 @@ impl SessionStore {
         config: &SandboxConfig,
     ) -> Result<Session, SandboxError> {
         let idle_timeout = Duration::from_secs_f64(config.policy.idle_timeout_seconds);
-        let mut session = self.create(id, snapshot.info().language, idle_timeout)?;
+        let info = snapshot.info();
+        let mut session = self.create(id, info.language, idle_timeout)?;
+        // A call that waits is answered by whoever resumes it.
+        let waiting: Vec<String> = info.pending_calls.into_iter().map(|call| call.name).collect();
+        session.defer(&waiting);
         let restored = session.sandbox(config).and_then(|mut sandbox| {
             sandbox.restore(snapshot)?;
             session.save(sandbox.as_mut(), 0)
