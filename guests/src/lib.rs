@@ -18,3 +18,10 @@ pub const PYTHON: Guest = Guest {
     module: include_bytes!("../dist/python.wasm.zst"),
     image: include_bytes!("../dist/python.img.zst"),
 };
+
+/// QuickJS.
+pub const JAVASCRIPT: Guest = Guest {
+    manifest: include_str!("../dist/javascript.json"),
+    module: include_bytes!("../dist/javascript.wasm.zst"),
+    image: include_bytes!("../dist/javascript.img.zst"),
+};

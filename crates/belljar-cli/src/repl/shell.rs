@@ -81,7 +81,7 @@ impl Shell {
         let name = kept.as_ref().map_or(FIRST, |opened| opened.session.id()).to_owned();
         let interrupt = Interrupt::default();
         interrupt.listen()?;
-        let shell = Self {
+        let mut shell = Self {
             settings,
             home,
             kept,
@@ -269,8 +269,8 @@ impl Shell {
         Ok(())
     }
 
-    fn tell_what_waits(&self) {
-        let waiting = self.branch().sandbox.pending_calls();
+    fn tell_what_waits(&mut self) {
+        let waiting = self.branch_mut().sandbox.pending_calls();
         if let Some(first) = waiting.first() {
             let hint = format!("answer with %answer {}=JSON", first.id);
             render::problem(
@@ -332,9 +332,9 @@ impl Shell {
         Ok(())
     }
 
-    fn list(&self) -> anyhow::Result<()> {
+    fn list(&mut self) -> anyhow::Result<()> {
         let mut out = anstream::stdout().lock();
-        for (index, branch) in self.branches.iter().enumerate() {
+        for (index, branch) in self.branches.iter_mut().enumerate() {
             let mark = if index == self.current { '*' } else { ' ' };
             let mut remarks = Vec::new();
             if index == 0 && self.kept.is_some() {
@@ -406,7 +406,7 @@ impl Shell {
     }
 
     fn answer(&mut self, call: u64, answer: String) -> anyhow::Result<()> {
-        let pending = self.branch().sandbox.pending_calls();
+        let pending = self.branch_mut().sandbox.pending_calls();
         let answers = calls::answers(&[(call, answer)], &[], &pending)?;
         let result = self.interruptible(|sandbox| sandbox.resume(answers))?;
         self.tell(&result)?;

@@ -161,7 +161,7 @@ impl Session {
     /// # Errors
     /// When they cannot be listed.
     pub fn files(&self) -> Result<Vec<SessionFile>, SandboxError> {
-        files::list_tree(&self.workspace()).map_err(|error| self.unusable(&error))
+        files::list(&self.workspace())
     }
 
     fn unusable(&self, error: &io::Error) -> SandboxError {

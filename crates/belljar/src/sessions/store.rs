@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use belljar_core::{RuntimeType, SandboxError};
 
-use super::files::{copy_tree, private_dir};
+use super::files::private_dir;
 use super::record::SessionRecord;
 use super::{LOCK_FILE, RECORD_FILE, STATE_FILE, Session, SessionFile, SessionStatus};
 use super::{WORKSPACE_DIR, check_id, files, id};
 use crate::factory::SandboxConfig;
 use crate::home::Home;
 use crate::snapshot::Snapshot;
+use crate::workspace_files;
 
 /// Directories that are being made. No session's name begins with a dot.
 const NEW_PREFIX: &str = ".new-";
@@ -124,7 +125,7 @@ impl SessionStore {
     pub fn files(&self, id: &str) -> Result<Vec<SessionFile>, SandboxError> {
         let own = self.find(id)?.join(WORKSPACE_DIR);
         let workspace = self.record(id)?.external_workspace.unwrap_or(own);
-        files::list_tree(&workspace).map_err(|error| unusable(id, error.to_string(), None))
+        files::list(&workspace)
     }
 
     /// Removes a session with its state and its files, damaged or not.
@@ -180,7 +181,7 @@ impl SessionStore {
         self.make(new_id, |new_id, dir| {
             let workspace = dir.join(WORKSPACE_DIR);
             private_dir(&workspace)?;
-            copy_tree(&parent.workspace(), &workspace)?;
+            workspace_files::copy(&parent.workspace(), &workspace)?;
             let state = parent.dir.join(STATE_FILE);
             if state.try_exists()? {
                 fs::copy(state, dir.join(STATE_FILE))?;
@@ -222,7 +223,7 @@ impl SessionStore {
     fn make(
         &self,
         wanted: Option<&str>,
-        fill: impl Fn(&str, &Path) -> io::Result<SessionRecord>,
+        fill: impl Fn(&str, &Path) -> Result<SessionRecord, MakeError>,
     ) -> Result<Session, SandboxError> {
         if let Some(id) = wanted {
             check_id(id)?;
@@ -242,9 +243,10 @@ impl SessionStore {
             }
             match made {
                 Ok(session) => return Ok(session),
-                Err(error) if is_taken(&error) && wanted.is_none() => {}
-                Err(error) if is_taken(&error) => return Err(taken(&id)),
-                Err(error) => return Err(unusable(&id, error.to_string(), None)),
+                Err(MakeError::Io(error)) if is_taken(&error) && wanted.is_none() => {}
+                Err(MakeError::Io(error)) if is_taken(&error) => return Err(taken(&id)),
+                Err(MakeError::Io(error)) => return Err(unusable(&id, error.to_string(), None)),
+                Err(MakeError::Sandbox(error)) => return Err(error),
             }
         }
         Err(unusable("(new)", "no unused name was found".to_owned(), None))
@@ -254,10 +256,10 @@ impl SessionStore {
         &self,
         id: &str,
         hidden: &Path,
-        fill: &impl Fn(&str, &Path) -> io::Result<SessionRecord>,
-    ) -> io::Result<Session> {
+        fill: &impl Fn(&str, &Path) -> Result<SessionRecord, MakeError>,
+    ) -> Result<Session, MakeError> {
         let lock = open_lock(hidden)?;
-        lock.try_lock()?;
+        lock.try_lock().map_err(io::Error::from)?;
         let record = fill(id, hidden)?;
         record.write(&hidden.join(RECORD_FILE))?;
         let dir = self.root.join(id);
@@ -276,7 +278,6 @@ impl SessionStore {
         }
         let mut builder = tempfile::Builder::new();
         builder.prefix(prefix);
-        #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
         Ok(builder.tempdir_in(&self.root)?.keep())
     }
@@ -361,6 +362,24 @@ impl SessionStore {
     }
 }
 
+/// Why a session could not be made.
+enum MakeError {
+    Io(io::Error),
+    Sandbox(SandboxError),
+}
+
+impl From<io::Error> for MakeError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<SandboxError> for MakeError {
+    fn from(error: SandboxError) -> Self {
+        Self::Sandbox(error)
+    }
+}
+
 /// Takes a lock. Whoever lists sessions holds each for a moment; that is waited for.
 fn take(lock: &File, id: &str) -> Result<(), SandboxError> {
     const ATTEMPTS: usize = 5;
@@ -380,12 +399,10 @@ fn take(lock: &File, id: &str) -> Result<(), SandboxError> {
 fn open_lock(dir: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(dir.join(LOCK_FILE))
 }
 
-#[cfg(unix)]
 fn same_file(open: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
@@ -393,11 +410,6 @@ fn same_file(open: &File, path: &Path) -> bool {
         (Ok(open), Ok(path)) => identity(open) == identity(path),
         _ => false,
     }
-}
-
-#[cfg(not(unix))]
-fn same_file(_: &File, path: &Path) -> bool {
-    path.exists()
 }
 
 fn is_taken(error: &io::Error) -> bool {

@@ -147,7 +147,6 @@ impl Running {
         shell.arg("-c").arg(command);
         shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own: Ctrl-C is for us to pass on, and killing it reaches its children.
-        #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut shell, 0);
         let mut child = shell.spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
@@ -189,7 +188,7 @@ impl Running {
             } else {
                 thread::sleep(TICK.min(deadline.saturating_duration_since(Instant::now())));
             }
-            if ended.is_none() && has_ended(&mut self.child).map_err(Gave::Trouble)? {
+            if ended.is_none() && has_ended(&self.child).map_err(Gave::Trouble)? {
                 ended = Some(Instant::now());
             }
             if ended.is_some_and(|since| !open || since.elapsed() > LINGER) {
@@ -203,7 +202,7 @@ impl Running {
     /// its number cannot belong to anybody else.
     fn end(&mut self) -> io::Result<ExitStatus> {
         self.over = true;
-        kill_group(&mut self.child);
+        kill_group(&self.child);
         self.child.wait()
     }
 }
@@ -218,33 +217,20 @@ impl Drop for Running {
 }
 
 /// Whether the command is over, without collecting it.
-#[cfg(unix)]
-fn has_ended(child: &mut Child) -> io::Result<bool> {
+fn has_ended(child: &Child) -> io::Result<bool> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
     let Some(pid) = group_of(child) else { return Ok(false) };
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     Ok(waitid(WaitId::Pid(pid), options)?.is_some())
 }
 
-#[cfg(not(unix))]
-fn has_ended(child: &mut Child) -> io::Result<bool> {
-    Ok(child.try_wait()?.is_some())
-}
-
 /// Kills the command and what it started; both may be gone already.
-#[cfg(unix)]
-fn kill_group(child: &mut Child) {
+fn kill_group(child: &Child) {
     if let Some(group) = group_of(child) {
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
 }
 
-#[cfg(not(unix))]
-fn kill_group(child: &mut Child) {
-    let _ = child.kill();
-}
-
-#[cfg(unix)]
 fn group_of(child: &Child) -> Option<rustix::process::Pid> {
     i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw)
 }

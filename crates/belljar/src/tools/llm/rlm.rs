@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use belljar_core::{RuntimeType, SandboxError, SandboxResult, ToolFailure, ToolOutcome};
+use belljar_core::{RuntimeType, SandboxError, SandboxResult, ToolCall, ToolFailure, ToolOutcome};
 use serde_json::Value;
 
 use super::reply::{Final, Reply};
 use super::{Cancelled, Message, SharedModel, cancelled_failure};
 use crate::factory::{SandboxConfig, create_sandbox};
 use crate::sandbox::Sandbox;
-use crate::tools::{ToolRequest, Tools};
+use crate::tools::{LLM_QUERY, Tools};
 
 /// Turns a model may take for one task, unless configured otherwise.
 pub const DEFAULT_MAX_TURNS: usize = 12;
@@ -64,8 +64,8 @@ impl Rlm {
     pub fn offer(self: &Arc<Self>, tools: Tools) -> Result<Tools, SandboxError> {
         let model = Arc::clone(&self.model);
         let rlm = Arc::clone(self);
-        let tools = tools.with("llm_query", move |request| {
-            let prompt = prompt_of(request)?;
+        let tools = tools.with(LLM_QUERY, move |request| {
+            let prompt = prompt_of(&request.call)?;
             model.ask(prompt, &|| request.cancelled()).map(Value::String)
         })?;
         Ok(tools.rlm(move |task, context, request| {
@@ -168,8 +168,7 @@ impl Rlm {
 }
 
 /// The one prompt of `llm_query`.
-fn prompt_of(request: &ToolRequest) -> Result<&str, ToolFailure> {
-    let call = &request.call;
+fn prompt_of(call: &ToolCall) -> Result<&str, ToolFailure> {
     match (call.args.as_slice(), call.kwargs.get("prompt"), call.kwargs.len()) {
         ([Value::String(prompt)], None, 0) => Ok(prompt),
         ([], Some(Value::String(prompt)), 1) => Ok(prompt),
@@ -334,14 +333,11 @@ mod tests {
 
     #[test]
     fn a_prompt_is_one_string() {
-        let request = |args: Value, kwargs: Value| ToolRequest {
-            call: serde_json::from_value(serde_json::json!({
-                "id": 1, "name": "llm_query", "args": args, "kwargs": kwargs
-            }))
-            .unwrap(),
-            depth: 0,
-        };
         use serde_json::json;
+        let request = |args: Value, kwargs: Value| -> ToolCall {
+            let call = json!({"id": 1, "name": "llm_query", "args": args, "kwargs": kwargs});
+            serde_json::from_value(call).unwrap()
+        };
         assert_eq!(prompt_of(&request(json!(["p"]), json!({}))), Ok("p"));
         assert_eq!(prompt_of(&request(json!([]), json!({"prompt": "p"}))), Ok("p"));
         for (args, kwargs) in
