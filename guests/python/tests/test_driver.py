@@ -532,12 +532,12 @@ class Waiting(DriverTest):
         self.assertEqual(host.begun, {})
         self.quiet()
 
-    def test_calls_lost_by_a_copy(self):
+    def test_calls_of_a_copy_wait_on(self):
         self.offer(echo=lambda x: x)
         self.value("f = echo.aio(1)")
-        host.begun.clear()
-        self.guarded("execute", code="", filename="<c>", value=True, surroundings={"env": {}, "tools": ["echo"], "renewed": True})
-        self.raises("await f", "ToolError", surroundings.LOST)
+        moved = {"env": {}, "tools": ["echo"], "renewed": True}
+        self.assertEqual(self.start("await f", surroundings=moved), {"end": "waiting", "timer": None})
+        self.assertEqual(self.resume(host.answers())["value"]["json"], 1)
 
 
 if __name__ == "__main__":

@@ -100,11 +100,6 @@ def drop_all(loop):
         drop(receiver)
 
 
-def lose_all(reason):
-    """The sandbox goes on elsewhere, where nobody knows of the calls it had begun."""
-    deliver([{"id": number, "error": {"name": "ToolError", "message": reason}} for number in list(_begun)])
-
-
 class HostFunction:
     """Has a method `aio` that begins the call instead of waiting for it."""
 
