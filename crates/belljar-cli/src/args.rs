@@ -114,6 +114,12 @@ pub(crate) struct LimitArgs {
     /// Variable of the guest's environment; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
     pub(crate) env: Vec<(String, String)>,
+    /// Calls of tools the code may make
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    pub(crate) max_tool_calls: Option<u64>,
+    /// How deep rlm_query may be nested
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    pub(crate) max_rlm_depth: Option<u64>,
     /// Module whose import is refused; may be repeated
     #[arg(long, value_name = "MODULE")]
     pub(crate) block_import: Vec<String>,

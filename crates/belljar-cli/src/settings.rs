@@ -137,6 +137,12 @@ fn argument_layer(args: &LimitArgs) -> PolicyLayer {
     for (name, value) in &args.env {
         layer = flag(layer, "--env").env(name, value);
     }
+    if let Some(calls) = args.max_tool_calls {
+        layer = flag(layer, "--max-tool-calls").max_tool_calls(calls);
+    }
+    if let Some(depth) = args.max_rlm_depth {
+        layer = flag(layer, "--max-rlm-depth").max_rlm_depth(depth);
+    }
     if !args.block_import.is_empty() {
         layer = flag(layer, "--block-import").block_imports(&args.block_import);
     }

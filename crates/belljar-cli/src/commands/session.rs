@@ -60,7 +60,7 @@ fn list(store: &SessionStore, as_json: bool) -> anyhow::Result<()> {
             Ok(record) => {
                 let status = if *busy { "in use" } else { record.status.as_str() };
                 let used = render::ago(record.idle());
-                write!(out, "{:<10}  {status:<9}  ", record.language)?;
+                write!(out, "{:<10}  {status:<9}  ", record.language.as_str())?;
                 write!(out, "{:>12}", counted(record.cells_run, "cell"))?;
                 writeln!(out, "  {FAINT}used {used}{FAINT:#}")?;
             }

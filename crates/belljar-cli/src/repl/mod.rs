@@ -22,23 +22,30 @@ pub(crate) fn interactive(shell: Shell) -> anyhow::Result<ExitCode> {
     shell.borrow().greet();
     editor::run(&shell)?;
     let mut shell = shell.borrow_mut();
-    shell.leave();
+    shell.say_goodbye();
+    shell.close();
     // Whoever has seen the failures does not need them again as a code.
     Ok(ExitCode::SUCCESS)
 }
 
 /// Works on cells that come from a pipe: no prompts, and the code of the last failure.
 pub(crate) fn piped(mut shell: Shell) -> anyhow::Result<ExitCode> {
+    run_lines(&mut shell)?;
+    shell.close();
+    Ok(shell.exit_code())
+}
+
+fn run_lines(shell: &mut Shell) -> anyhow::Result<()> {
     let mut splitter = Splitter::new(shell.language());
     for line in io::stdin().lock().lines() {
         for cell in splitter.line(&line?) {
             if shell.run(&cell)? == Next::Leave {
-                return Ok(shell.exit_code());
+                return Ok(());
             }
         }
     }
     if let Some(cell) = splitter.finish() {
         shell.run(&cell)?;
     }
-    Ok(shell.exit_code())
+    Ok(())
 }

@@ -135,10 +135,14 @@ impl Shell {
         }
     }
 
-    pub(super) fn leave(&mut self) {
+    pub(super) fn say_goodbye(&self) {
         if self.branches.len() > 1 {
             render::note("Forks are gone with the shell; %snapshot keeps one.");
         }
+    }
+
+    /// Lets go of the session that is kept.
+    pub(super) fn close(&mut self) {
         if let Some(opened) = self.kept.take()
             && opened.session.record().cells_run == 0
         {
