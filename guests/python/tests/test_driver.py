@@ -524,6 +524,20 @@ class Waiting(DriverTest):
         self.value("asyncio.get_event_loop().close()")
         self.assertEqual(self.value("await asyncio.sleep(0, 1)"), 1)
 
+    def test_errors_nobody_awaits_are_quiet(self):
+        def fail(): raise RuntimeError("broken")
+        self.offer(fail=fail)
+        self.start("f = fail.aio()\nimport gc, asyncio\nawait asyncio.sleep(0)")
+        self.assertEqual(self.resume(host.answers())["end"], "finished")
+        self.value("del f; gc.collect()")
+        self.quiet()
+
+    def test_interrupts_of_a_sleeping_loop_name_the_line(self):
+        signal.signal(signal.SIGALRM, lambda number, frame: interrupts._on_signal(number, frame))
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        error = self.raises("import asyncio\nawait asyncio.sleep(9)", "KeyboardInterrupt")
+        self.assertIn("await asyncio.sleep(9)", error["traceback"])
+
     def test_an_abandoned_cell(self):
         self.offer(echo=lambda x: x)
         self.start("await echo(1)")

@@ -115,7 +115,11 @@ class ToolFuture(Future):
         if self.done() or self.loop.is_closed():
             return
         if "error" in answer:
+            awaited = self._callbacks
             self.set_exception(exception_of(answer["error"]))
+            if not awaited:
+                # Whoever awaits it yet will see it; that nobody does is no news.
+                self._log_traceback = False
         else:
             self.set_result(answer["value"])
 

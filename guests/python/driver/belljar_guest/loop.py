@@ -202,7 +202,8 @@ class Run:
             if isinstance(ending, KeyboardInterrupt):
                 return value
         except exceptions.CancelledError as cancelled:
-            ending.__traceback__ = cancelled.__traceback__ if ending.__traceback__ is None else ending.__traceback__
+            # Where it was waiting says more than where the loop was.
+            ending.__traceback__ = cancelled.__traceback__
         except BaseException:
             if isinstance(ending, KeyboardInterrupt):
                 raise
