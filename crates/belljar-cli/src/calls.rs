@@ -41,6 +41,9 @@ pub(crate) fn answers(
     failures: &[(u64, String)],
     pending: &[ToolCall],
 ) -> Result<Vec<ToolAnswer>, SandboxError> {
+    if pending.is_empty() {
+        return Err(SandboxError::NotSuspended);
+    }
     let mut typed = Vec::new();
     for (call, text) in answers {
         typed.push(ToolAnswer { id: *call, outcome: Ok(value(*call, text)?) });

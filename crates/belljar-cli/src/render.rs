@@ -10,6 +10,7 @@ use belljar::{CellValue, SandboxError};
 use crate::exit;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WAITING: Style = AnsiColor::Yellow.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
 /// For names in tables.
 pub(crate) const STRONG: Style = Style::new().bold();
@@ -29,9 +30,18 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
 
 /// Prints `error: …` and, when there is one, `hint: …` to standard error.
 pub(crate) fn problem(message: &str, hint: Option<&str>) {
+    labelled(ERROR, "error:", message, hint);
+}
+
+/// Prints that something waits, and for what: nothing is wrong, but nothing goes on either.
+pub(crate) fn waiting(message: &str, hint: &str) {
+    labelled(WAITING, "suspended:", message, Some(hint));
+}
+
+fn labelled(style: Style, label: &str, message: &str, hint: Option<&str>) {
     let mut err = anstream::stderr().lock();
     // There is nowhere left to report that standard error cannot be written.
-    let _ = writeln!(err, "{ERROR}error:{ERROR:#} {}", visible(message));
+    let _ = writeln!(err, "{style}{label}{style:#} {}", visible(message));
     if let Some(hint) = hint {
         let _ = writeln!(err, "{HINT}hint:{HINT:#} {}", visible(hint));
     }

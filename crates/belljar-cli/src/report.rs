@@ -41,8 +41,12 @@ impl Report {
                 if let Some(text) = result.result.as_ref().filter(|_| *value) {
                     render::value(text)?;
                 }
-                if let Some((message, hint)) = explanation(result) {
-                    render::problem(&message, Some(&hint));
+                match explanation(result) {
+                    Some((message, hint)) if result.status() == Status::Suspended => {
+                        render::waiting(&message, &hint);
+                    }
+                    Some((message, hint)) => render::problem(&message, Some(&hint)),
+                    None => {}
                 }
                 if result.meta.state == Some(StateAfter::RolledBack) {
                     render::note("the session is as it was before this cell");

@@ -233,7 +233,7 @@ fn a_waiting_session_is_answered_in_the_shell() {
     assert_eq!((code, stdout.as_str()), (125, "5\n6\n"));
     assert!(
         stderr.starts_with(
-            "error: the session waits for:\n  1  ask(\"how many?\")\nhint: answer with %answer 1=JSON\n"
+            "suspended: the session waits for:\n  1  ask(\"how many?\")\nhint: answer with %answer 1=JSON\n"
         ),
         "{stderr}"
     );

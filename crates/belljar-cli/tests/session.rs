@@ -110,7 +110,7 @@ fn a_cell_that_waits_is_saved_and_goes_on_in_another_process() {
         let (exit, stdout, stderr) = belljar(&args);
         assert_eq!((exit, stdout.as_str()), (123, "asking\n"), "{stderr}");
         assert!(
-            stderr.starts_with("error: the code waits for answers:\n  1  approve("),
+            stderr.starts_with("suspended: the code waits for answers:\n  1  approve("),
             "{stderr}"
         );
         let hint = "hint: answer with `belljar session resume test-suspend --answer 1=JSON`\n";

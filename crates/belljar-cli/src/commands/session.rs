@@ -160,9 +160,6 @@ fn resume(home: &Home, args: &ResumeArgs) -> anyhow::Result<ExitCode> {
     let model = tools::run_model(&args.tools, home)?;
     let opened = Opened::existing(home, &args.id, &config)?;
     let record = opened.session.record();
-    if record.pending_calls.is_empty() {
-        return Err(SandboxError::NotSuspended.into());
-    }
     let answers = calls::answers(&args.answer, &args.fail, &record.pending_calls)?;
     tools::offer(&mut config, model.as_ref(), &record.deferred_tools)?;
     let report = Report::new(args.json, true, &mut config);

@@ -277,10 +277,7 @@ impl Shell {
         let waiting = self.branch_mut().sandbox.pending_calls();
         if let Some(first) = waiting.first() {
             let hint = format!("answer with %answer {}=JSON", first.id);
-            render::problem(
-                &format!("the session waits for:{}", calls::list(&waiting)),
-                Some(&hint),
-            );
+            render::waiting(&format!("the session waits for:{}", calls::list(&waiting)), &hint);
         }
     }
 
