@@ -21,7 +21,8 @@ pub(crate) fn code_of(result: &SandboxResult) -> ExitCode {
     ExitCode::from(number_of(result.status(), result.exit_code()))
 }
 
-fn number_of(status: Status, guest_code: i32) -> u8 {
+/// The same as a number.
+pub(crate) fn number_of(status: Status, guest_code: i32) -> u8 {
     match status {
         Status::Ok => 0,
         Status::Error => own_code(guest_code),

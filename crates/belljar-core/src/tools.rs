@@ -49,8 +49,9 @@ impl ToolFailure {
 
     /// Nobody answers `input()`.
     #[must_use]
-    pub fn no_input(message: impl Into<String>) -> Self {
-        Self { name: FailureName::InputRefused, message: message.into() }
+    pub fn no_input() -> Self {
+        let message = "the Belljar sandbox does not offer input: nobody is there to answer";
+        Self { name: FailureName::InputRefused, message: message.to_owned() }
     }
 }
 

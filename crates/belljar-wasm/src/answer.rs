@@ -10,7 +10,7 @@ use belljar_core::limits::{
     MAX_VALUE_JSON_BYTES, MAX_VALUE_RICH_BYTES, MAX_VALUE_TEXT_BYTES,
 };
 use belljar_core::{CellValue, GuestError, TRUNCATION_MARKER};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// What the driver says about a cell.
@@ -131,8 +131,13 @@ struct RawVariable<'a> {
     type_name: Cow<'a, str>,
     #[serde(borrow)]
     text: Cow<'a, str>,
-    #[serde(default, borrow)]
+    /// Here `null` is a value, and no value is no field.
+    #[serde(default, borrow, deserialize_with = "present")]
     json: Option<&'a RawValue>,
+}
+
+fn present<'de, D: Deserializer<'de>>(json: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(json).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -269,5 +274,9 @@ mod tests {
         assert_eq!(Variable::parse(b"[]"), None);
         let variable = Variable::parse(br#"{"variable": {"type": "int", "text": "1", "json": 1}}"#);
         assert_eq!(variable.unwrap().unwrap().json, Some(1.into()));
+        let none = br#"{"variable": {"type": "NoneType", "text": "None", "json": null}}"#;
+        assert_eq!(Variable::parse(none).unwrap().unwrap().json, Some(serde_json::Value::Null));
+        let object = br#"{"variable": {"type": "object", "text": "<object>"}}"#;
+        assert_eq!(Variable::parse(object).unwrap().unwrap().json, None);
     }
 }

@@ -343,7 +343,7 @@ impl Desk {
 
     fn launch(&mut self, wish: Wish, id: Option<u64>) -> Result<u64, ToolFailure> {
         let Some(host) = &self.host else {
-            return Err(ToolFailure::no_input("nobody is there to answer"));
+            return Err(ToolFailure::no_input());
         };
         let ticket = self.next_ticket;
         self.next_ticket += 1;
@@ -418,6 +418,18 @@ impl Desk {
         let arrived = self.inbox.take();
         self.sort(arrived, None);
         std::mem::take(&mut self.ended)
+    }
+
+    /// A guest that waits inside a call cannot be suspended: what is answered later will not be
+    /// answered at all.
+    pub fn fail_deferred(&mut self) {
+        for (id, call) in std::mem::take(&mut self.deferred) {
+            let why = format!(
+                "{} is answered later, so a cell has to await it itself, not in a loop of its own",
+                shown(&call.name)
+            );
+            self.ended.push((id, Err(ToolFailure::new(why))));
+        }
     }
 
     /// The guest does not wait inside this call any more.

@@ -12,6 +12,7 @@ pub mod packages;
 pub mod plan;
 pub mod policy_file;
 pub mod sandbox;
+pub mod sessions;
 mod snapshot;
 mod snapshot_file;
 pub mod tools;
@@ -21,8 +22,8 @@ mod workspace_files;
 
 pub use belljar_core as core;
 pub use belljar_core::{
-    Backend, ExecutionPolicy, Field, FieldIssue, GuestError, Meta, Network, Origin, Outcome,
-    PolicyLayer, PolicyValidationError, Preset, ResolvedPolicy, RuntimeType, SandboxError,
+    Backend, CellValue, ExecutionPolicy, Field, FieldIssue, GuestError, Meta, Network, Origin,
+    Outcome, PolicyLayer, PolicyValidationError, Preset, ResolvedPolicy, RuntimeType, SandboxError,
     SandboxExecutionError, SandboxResult, StateAfter, Status, Stop, Survives, ToolAnswer, ToolCall,
     ToolFailure, ToolOutcome, ToolUsage,
 };
@@ -33,6 +34,7 @@ pub use logging::{LogFormat, SandboxLogger, SecurityEvent};
 pub use plan::LaunchPlan;
 pub use policy_file::load_policy;
 pub use sandbox::{Sandbox, SandboxBase};
+pub use sessions::{Session, SessionRecord, SessionStore};
 pub use snapshot::{Files, Snapshot, SnapshotInfo};
 pub use tools::{InputSource, ToolRequest, Tools};
 pub use wasm::{JavaScriptSandbox, PythonSandbox, run_untrusted_python};

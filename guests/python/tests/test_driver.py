@@ -524,6 +524,20 @@ class Waiting(DriverTest):
         self.value("asyncio.get_event_loop().close()")
         self.assertEqual(self.value("await asyncio.sleep(0, 1)"), 1)
 
+    def test_errors_nobody_awaits_are_quiet(self):
+        def fail(): raise RuntimeError("broken")
+        self.offer(fail=fail)
+        self.start("f = fail.aio()\nimport gc, asyncio\nawait asyncio.sleep(0)")
+        self.assertEqual(self.resume(host.answers())["end"], "finished")
+        self.value("del f; gc.collect()")
+        self.quiet()
+
+    def test_interrupts_of_a_sleeping_loop_name_the_line(self):
+        signal.signal(signal.SIGALRM, lambda number, frame: interrupts._on_signal(number, frame))
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        error = self.raises("import asyncio\nawait asyncio.sleep(9)", "KeyboardInterrupt")
+        self.assertIn("await asyncio.sleep(9)", error["traceback"])
+
     def test_an_abandoned_cell(self):
         self.offer(echo=lambda x: x)
         self.start("await echo(1)")
@@ -532,12 +546,12 @@ class Waiting(DriverTest):
         self.assertEqual(host.begun, {})
         self.quiet()
 
-    def test_calls_lost_by_a_copy(self):
+    def test_calls_of_a_copy_wait_on(self):
         self.offer(echo=lambda x: x)
         self.value("f = echo.aio(1)")
-        host.begun.clear()
-        self.guarded("execute", code="", filename="<c>", value=True, surroundings={"env": {}, "tools": ["echo"], "renewed": True})
-        self.raises("await f", "ToolError", surroundings.LOST)
+        moved = {"env": {}, "tools": ["echo"], "renewed": True}
+        self.assertEqual(self.start("await f", surroundings=moved), {"end": "waiting", "timer": None})
+        self.assertEqual(self.resume(host.answers())["value"]["json"], 1)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 //! Tools: functions of the host that a guest may call by name.
 
+pub mod llm;
 mod serve;
 
 use std::collections::BTreeMap;

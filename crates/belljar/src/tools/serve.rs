@@ -142,6 +142,6 @@ impl Shared {
 
     fn read_line(&self, prompt: &str) -> ToolOutcome {
         let line = self.input.as_ref().and_then(|source| source(prompt));
-        line.map(Value::String).ok_or_else(|| ToolFailure::no_input("nobody is there to answer"))
+        line.map(Value::String).ok_or_else(|| ToolFailure::no_input())
     }
 }

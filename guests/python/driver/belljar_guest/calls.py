@@ -100,11 +100,6 @@ def drop_all(loop):
         drop(receiver)
 
 
-def lose_all(reason):
-    """The sandbox goes on elsewhere, where nobody knows of the calls it had begun."""
-    deliver([{"id": number, "error": {"name": "ToolError", "message": reason}} for number in list(_begun)])
-
-
 class HostFunction:
     """Has a method `aio` that begins the call instead of waiting for it."""
 
@@ -120,7 +115,11 @@ class ToolFuture(Future):
         if self.done() or self.loop.is_closed():
             return
         if "error" in answer:
+            awaited = self._callbacks
             self.set_exception(exception_of(answer["error"]))
+            if not awaited:
+                # Whoever awaits it yet will see it; that nobody does is no news.
+                self._log_traceback = False
         else:
             self.set_result(answer["value"])
 

@@ -46,8 +46,7 @@ def before_user():
     if "__name__" not in namespace:
         namespace["__name__"] = "__main__"
     for name in ("stdout", "stderr"):
-        stream = getattr(sys, name, None)
-        if stream is None or type(stream) is io.TextIOWrapper and _is_closed(stream):
+        if _is_broken(getattr(sys, name, None)):
             _reopen(name)
     if _overrides:
         _namespace.update(_overrides)
@@ -60,16 +59,17 @@ def before_user():
 _KINDS_OF_BUILTINS = (type(builtins), dict)
 
 
-def _is_closed(stream):
+def _is_broken(stream):
+    """Closed, detached, or nothing one could write to."""
     try:
-        return stream.closed
-    except ValueError:
-        return True  # detached
+        return not callable(stream.write) or getattr(stream, "closed", False)
+    except BaseException:
+        return True
 
 
 def _reopen(name):
     original = getattr(sys, f"__{name}__", None)
-    if type(original) is not io.TextIOWrapper or _is_closed(original):
+    if type(original) is not io.TextIOWrapper or _is_broken(original):
         original = open_stream(name)
         setattr(sys, f"__{name}__", original)
     setattr(sys, name, original)

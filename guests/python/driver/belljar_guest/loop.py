@@ -6,6 +6,7 @@ import asyncio
 from asyncio import base_events, events, exceptions, tasks
 from contextvars import Context
 from functools import partial
+from heapq import heappop
 from time import monotonic, sleep
 
 from . import calls, interrupts
@@ -60,6 +61,8 @@ class SandboxLoop(base_events.BaseEventLoop):
         """Runs what is ready and leaves timers alone: an answer wins over a time-out that is due."""
         ready = self._ready
         for _ in range(SETTLE_ROUNDS):
+            if not ready:
+                break
             for _ in range(len(ready)):
                 handle = ready.popleft()
                 if not handle._cancelled:
@@ -67,8 +70,11 @@ class SandboxLoop(base_events.BaseEventLoop):
 
     def seconds_to_next_timer(self):
         """None without timers."""
-        times = [handle._when for handle in self._scheduled if not handle._cancelled]
-        return max(0.0, min(times) - self.time()) if times else None
+        timers = self._scheduled
+        while timers and timers[0]._cancelled:
+            heappop(timers)._scheduled = False
+            self._timer_cancelled_count -= 1
+        return max(0.0, timers[0]._when - self.time()) if timers else None
 
     def _write_to_self(self):
         pass
@@ -153,6 +159,7 @@ class Run:
         try:
             self._step(loop.settle)
             while not task.done():
+                self._step(interrupts.check)
                 if not loop._ready:
                     timer = loop.seconds_to_next_timer()
                     if calls.outstanding(loop):
@@ -195,7 +202,8 @@ class Run:
             if isinstance(ending, KeyboardInterrupt):
                 return value
         except exceptions.CancelledError as cancelled:
-            ending.__traceback__ = cancelled.__traceback__ if ending.__traceback__ is None else ending.__traceback__
+            # Where it was waiting says more than where the loop was.
+            ending.__traceback__ = cancelled.__traceback__
         except BaseException:
             if isinstance(ending, KeyboardInterrupt):
                 raise

@@ -13,10 +13,16 @@ MAX_CHARS = 8 * 1024 * 1024
 _entries = {}
 
 
+def _cache():
+    if type(linecache.cache) is not dict:
+        linecache.cache = {}
+    return linecache.cache
+
+
 def remember(source, filename):
     __main__.__file__ = filename
     _entries.pop(filename, None)
-    _entries[filename] = linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    _entries[filename] = _cache()[filename] = (len(source), None, source.splitlines(True), filename)
     if len(_entries) > MAX_CELLS or len(source) > MAX_CHARS // MAX_CELLS:
         _forget_oldest(filename)
 
@@ -27,17 +33,17 @@ def _forget_oldest(newest):
         if filename == newest or (len(_entries) <= MAX_CELLS and chars <= MAX_CHARS):
             return
         chars -= _entries.pop(filename)[0]
-        linecache.cache.pop(filename, None)
+        _cache().pop(filename, None)
 
 
 def lend(source, filename):
     """For the error of a source that is not run."""
-    linecache.cache.setdefault(filename, (len(source), None, source.splitlines(True), filename))
+    _cache().setdefault(filename, (len(source), None, source.splitlines(True), filename))
 
 
 def refresh():
     """Puts back what user code may have cleared."""
-    linecache.cache.update(_entries)
+    _cache().update(_entries)
 
 
 def clear():

@@ -8,9 +8,7 @@ import sys
 import tempfile
 from time import time_ns
 
-from . import calls, tools
-
-LOST = "the call was under way when the sandbox was copied; its answer stayed with the original"
+from . import tools
 
 _environ = os.environ
 # The environment variables that the host gave.
@@ -46,5 +44,5 @@ def _move(surroundings):
     for name, value in surroundings["env"].items():
         if name not in _environ:
             _environ[name] = _given[name] = value
+    # Calls that wait go on waiting: the host has them too, and answers each of them somehow.
     tools.offer(surroundings.get("tools") or ())
-    calls.lose_all(LOST)
