@@ -6,4 +6,8 @@ mod notebook;
 mod open_files;
 mod rollback;
 mod snapshots;
+mod streaming;
 mod suspend;
+mod tool_failures;
+mod tool_limits;
+mod tools;
