@@ -250,6 +250,7 @@ fn serialize_result_to_json() {
             "files_modified",
             "fuel_consumed",
             "memory_used_bytes",
+            "pending_calls",
             "meta",
             "result",
             "status",
