@@ -14,7 +14,8 @@ fn neither_sees_anything_of_the_other() {
     parent.run("items = [1]\nbig = bytearray(5_000_000)\nopen('f', 'w').write('parent')");
     let mut child = parent.fork().expect("a fork");
     child.run("items.append('child'); big[0] = 1; context = 'changed'").kept(Status::Ok);
-    child.run("import os; open('f', 'w').write('child'); open('new', 'w').close(); os.listdir('.')");
+    child
+        .run("import os; open('f', 'w').write('child'); open('new', 'w').close(); os.listdir('.')");
     parent.run("items.append('parent'); big[4_999_999] = 2").kept(Status::Ok);
     let state = "[items, big[0], big[-1], context, open('f').read()]";
     parent.run(state).gave(json!([[1, "parent"], 0, 2, "shared", "parent"]));

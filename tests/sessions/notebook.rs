@@ -38,9 +38,9 @@ fn a_new_session_knows_nothing_of_the_last() {
     let mut sandbox = jar.session();
     sandbox.run("x = 1\nimport sys; sys.planted = 1").kept(Status::Ok);
     sandbox.initialize(json!("new")).expect("a session");
-    sandbox.run("import sys; ['x' in globals(), hasattr(sys, 'planted'), context]").gave(json!([
-        false, false, "new"
-    ]));
+    sandbox
+        .run("import sys; ['x' in globals(), hasattr(sys, 'planted'), context]")
+        .gave(json!([false, false, "new"]));
 }
 
 #[test]
@@ -101,11 +101,7 @@ Rich()";
         value.mime.iter().map(|(mime, form)| (mime.as_str(), form.as_str())).collect();
     assert_eq!(
         forms,
-        [
-            ("image/png", "iVBORw0K"),
-            ("text/html", "<b>rich</b>"),
-            ("text/markdown", "**rich**"),
-        ]
+        [("image/png", "iVBORw0K"), ("text/html", "<b>rich</b>"), ("text/markdown", "**rich**"),]
     );
     let code = "class Bundle:
   def _repr_mimebundle_(self, include=None, exclude=None):
@@ -124,7 +120,8 @@ fn top_level_await() {
     session.run("await later(1)").gave(1);
     session.run("x = await later(2)\n[await later(n) for n in range(x)]").gave(json!([0, 1]));
     session.run("await asyncio.gather(later(1), later(2))").gave(json!([1, 2]));
-    let code = "async with asyncio.timeout(5): y = await later(3)\nasync for n in numbers(): y += n";
+    let code =
+        "async with asyncio.timeout(5): y = await later(3)\nasync for n in numbers(): y += n";
     session.run("async def numbers():\n  yield 1\n  yield 2").kept(Status::Ok);
     session.run(code).kept(Status::Ok);
     session.run("y").gave(6);
@@ -199,7 +196,8 @@ fn exit_keeps_the_session() {
 /// A sandbox whose questions are kept and answered from a list.
 fn answering(jar: &Jar, answers: &[&str]) -> (PythonSandbox, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
-    let left = Mutex::new(answers.iter().rev().map(|&answer| answer.to_owned()).collect::<Vec<_>>());
+    let left =
+        Mutex::new(answers.iter().rev().map(|&answer| answer.to_owned()).collect::<Vec<_>>());
     let record = Arc::clone(&asked);
     let on_input = move |prompt: &str| {
         record.lock().expect("a list").push(prompt.to_owned());
@@ -219,7 +217,7 @@ fn input_is_answered_by_the_host() {
     session.run("[name, input(), input(5)]").gave(json!(["Ada", "zwölf", ""]));
     assert_eq!(*asked.lock().expect("a list"), ["name? ", "", "5"]);
     // The end of input.
-    session.run("input()").raised("EOFError", "nobody is there to answer");
+    session.run("input()").raised("EOFError", "the input has ended");
     session.run("name").gave("Ada");
 }
 
@@ -286,7 +284,9 @@ fn completions_come_from_the_live_session() {
 #[test]
 fn looking_at_variables_leaves_them_alone() {
     let mut session = Jar::new().session();
-    session.run("n = 0\nclass Counts:\n  def __repr__(self):\n    global n\n    n += 1\n    return 'c'");
+    session.run(
+        "n = 0\nclass Counts:\n  def __repr__(self):\n    global n\n    n += 1\n    return 'c'",
+    );
     session.run("c = Counts()").kept(Status::Ok);
     let seen = session.get_variable("c").expect("a session").expect("a variable");
     assert_eq!((seen.type_name.as_str(), seen.text.as_str(), seen.json), ("Counts", "c", None));

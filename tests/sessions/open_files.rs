@@ -24,7 +24,8 @@ appending = open('appended', 'a'); appending.write('one '); appending.flush()
 updating = open('update', 'r+'); updating.seek(5)
 lines = iter(open('read'))";
 
-const USE: &str = "writing.write('ended'); writing.close(); buffered.write('ended'); buffered.close()
+const USE: &str =
+    "writing.write('ended'); writing.close(); buffered.write('ended'); buffered.close()
 appending.write('two'); appending.close(); updating.write('XY'); updating.close()
 [reading.read(2), reading.tell(), raw.read(2).decode(), next(lines), open('written').read(),
  open('buffered').read(), open('appended').read(), open('update').read()]";

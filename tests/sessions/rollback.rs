@@ -96,7 +96,9 @@ fn memory_limit() {
 fn memory_error_that_was_caught_is_no_end() {
     let jar = Jar::new().with(|layer| layer.memory_bytes(64_000_000));
     let mut session = jar.session();
-    session.run("x = 1\ntry: y = bytearray(100_000_000)\nexcept MemoryError: x = 2").kept(Status::Ok);
+    session
+        .run("x = 1\ntry: y = bytearray(100_000_000)\nexcept MemoryError: x = 2")
+        .kept(Status::Ok);
     session.run("x").gave(2);
 }
 

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use belljar::{Files, PythonSandbox, RuntimeType, Sandbox, SandboxConfig, SandboxError, Snapshot, Status};
+use belljar::{
+    Files, PythonSandbox, RuntimeType, Sandbox, SandboxConfig, SandboxError, Snapshot, Status,
+};
 use serde_json::json;
 use support::{Cells, Expect, Jar, given, home, in_new_processes};
 
@@ -42,7 +44,8 @@ import asyncio
 async def wait_a_moment(): await asyncio.sleep(0.001); return 'waited'";
 
 /// Looks at all of it, and changes some.
-const CHECK: &str = "[next(numbers), add('second'), point.who(), Base.shared['k'], len(table), table[49_999],
+const CHECK: &str =
+    "[next(numbers), add('second'), point.who(), Base.shared['k'], len(table), table[49_999],
  len(big), big[1000], database.execute('select sum(n) from t').fetchone()[0],
  pattern.match('12-ab')['b'], str(price + 1), cached(1) is first, cycle[0] is cycle,
  list(ordered), str(today), same is point.y, weak() is point, await wait_a_moment()]";
@@ -161,7 +164,10 @@ fn what_a_snapshot_says_of_itself() {
     assert_eq!((small.has_files, info.has_files), (false, true));
     assert!(small.changed_bytes < 2_500_000, "{small:?}");
     let grown = info.changed_bytes - small.changed_bytes;
-    assert!((8_000_000..10_000_000).contains(&grown), "what was changed, and little more: {info:?}");
+    assert!(
+        (8_000_000..10_000_000).contains(&grown),
+        "what was changed, and little more: {info:?}"
+    );
     assert!(info.memory_bytes > info.changed_bytes);
     assert_eq!(info.pending_calls, []);
     let path = jar.workspace().join("s.snapshot");

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use belljar::{Files, PythonSandbox, Sandbox, SandboxError, Snapshot, Status, ToolAnswer, ToolFailure, Tools};
+use belljar::{
+    Files, PythonSandbox, Sandbox, SandboxError, Snapshot, Status, ToolAnswer, ToolFailure, Tools,
+};
 use serde_json::{Value, json};
 use support::{Cells, Expect, Jar, given, home, in_new_processes};
 
@@ -28,7 +30,8 @@ fn one_call() {
     let jar = jar();
     let mut session = jar.session();
     session.run("state = ['before']").kept(Status::Ok);
-    let code = "print('asking')\nreply = await approve('pay', amount=5)\nprint('told')\nstate + [reply]";
+    let code =
+        "print('asking')\nreply = await approve('pay', amount=5)\nprint('told')\nstate + [reply]";
     let result = session.run(code);
     result.waits_for(&["approve"]);
     assert_eq!((result.stdout.as_str(), result.result.as_ref()), ("asking\n", None));
@@ -161,9 +164,8 @@ fn nothing_else_runs_while_it_waits() {
     session.run("x = 1\nx = await ask()").waits_for(&["ask"]);
     let id = only(&mut session);
     let refused = session.execute("x = 3").expect_err("it waits");
-    let text = format!(
-        "the session waits for the answer to call {id}; nothing was run, and it waits on"
-    );
+    let text =
+        format!("the session waits for the answer to call {id}; nothing was run, and it waits on");
     assert_eq!(refused.to_string(), text);
     // Looking does no harm.
     let x = session.get_variable("x").expect("a session").expect("a variable");

@@ -152,9 +152,8 @@ fn llm_query_function() {
 
 #[test]
 fn rlm_query_function() {
-    let tools = Tools::new().rlm(|task, ctx, request| {
-        Ok(json!({"task": task, "ctx": ctx, "depth": request.depth}))
-    });
+    let tools = Tools::new()
+        .rlm(|task, ctx, request| Ok(json!({"task": task, "ctx": ctx, "depth": request.depth})));
     let mut sandbox = Jar::new().with_tools(tools).session_about(json!("all of it"));
     let answer = json!({"task": "summarise", "ctx": ["a", "part"], "depth": 0});
     sandbox.run("rlm_query('summarise', ['a', 'part'])").gave(answer.clone());

@@ -47,6 +47,12 @@ impl ToolFailure {
         Self { name: FailureName::ToolLimitError, message: message.into() }
     }
 
+    /// Whoever answered `input()` has no more to say.
+    #[must_use]
+    pub fn end_of_input() -> Self {
+        Self { name: FailureName::InputRefused, message: "the input has ended".to_owned() }
+    }
+
     /// Nobody answers `input()`.
     #[must_use]
     pub fn no_input() -> Self {

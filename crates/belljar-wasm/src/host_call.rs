@@ -102,13 +102,13 @@ async fn wait_for(caller: &mut Caller<'_, State>, ticket: u64) -> ToolOutcome {
 async fn wait_for_any(caller: &mut Caller<'_, State>, seconds: Option<f64>) -> i32 {
     let desk = &mut caller.data_mut().desk;
     let mut answers = desk.take_ended();
-    if answers.is_empty() && !desk.has_running() {
+    if answers.is_empty() && !desk.has_running() && seconds.is_none() {
         desk.fail_deferred();
         answers = desk.take_ended();
-    }
-    if answers.is_empty() && !desk.has_running() && seconds.is_none() {
-        // It would wait for ever.
-        return REFUSED;
+        if answers.is_empty() {
+            // It would wait for ever.
+            return REFUSED;
+        }
     }
     if answers.is_empty() {
         let until = seconds.and_then(|seconds| {

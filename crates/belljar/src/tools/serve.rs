@@ -141,7 +141,7 @@ impl Shared {
     }
 
     fn read_line(&self, prompt: &str) -> ToolOutcome {
-        let line = self.input.as_ref().and_then(|source| source(prompt));
-        line.map(Value::String).ok_or_else(|| ToolFailure::no_input())
+        let source = self.input.as_ref().ok_or_else(ToolFailure::no_input)?;
+        source(prompt).map(Value::String).ok_or_else(ToolFailure::end_of_input)
     }
 }
