@@ -132,7 +132,8 @@ fn what_a_lost_cell_printed_was_told() {
     let (lines, on_stdout) = Lines::listen();
     let jar = Jar::new();
     let mut session = listening(&jar, Some(on_stdout), None);
-    let result = session.run("print('before')\nprint('rest', end='', flush=True)\nimport os; os.abort()");
+    let result =
+        session.run("print('before')\nprint('rest', end='', flush=True)\nimport os; os.abort()");
     result.rolled_back(Status::Crashed);
     assert_eq!(lines.so_far(), ["before\n", "rest"]);
     assert_eq!(result.stdout, "before\nrest");

@@ -1,14 +1,17 @@
 //! A tool that fails, hangs, panics or answers garbage never takes the session with it.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use belljar::{PythonSandbox, Sandbox, SandboxConfig, Status, ToolFailure, ToolRequest, Tools};
 use serde_json::{Value, json};
 use support::{Cells, Expect, Jar, Lines, cancelled, eventually};
 
-fn with(name: &str, tool: impl Fn(&ToolRequest) -> Result<Value, ToolFailure> + Send + Sync + 'static) -> Jar {
+fn with(
+    name: &str,
+    tool: impl Fn(&ToolRequest) -> Result<Value, ToolFailure> + Send + Sync + 'static,
+) -> Jar {
     Jar::new().with_tools(Tools::new().with(name, tool).expect("a good name"))
 }
 

@@ -1,7 +1,7 @@
 //! The policy's limits on tools, and what the result says of their use.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use belljar::{PolicyLayer, SandboxConfig, Status, ToolFailure, Tools, create_sandbox};
 use serde_json::{Value, json};
@@ -91,7 +91,8 @@ fn depth_of_rlm_query() {
 fn recursive(config: &SandboxConfig, depth: u64) -> Tools {
     let config = config.clone();
     let answer = move |task: &str, ctx: &Value, request: &belljar::ToolRequest| {
-        let inner = SandboxConfig { tools: recursive(&config, request.depth + 1), ..config.clone() };
+        let inner =
+            SandboxConfig { tools: recursive(&config, request.depth + 1), ..config.clone() };
         let failed = |error: belljar::SandboxError| ToolFailure::new(error.to_string());
         let mut sandbox = create_sandbox(&inner).map_err(failed)?;
         sandbox.initialize(ctx.clone()).map_err(failed)?;
@@ -125,18 +126,52 @@ fn sandboxes_in_sandboxes_come_to_an_end() {
 fn arguments_json_cannot_carry() {
     let (jar, calls) = counted(|layer| layer);
     let mut session = jar.session();
-    session.run("cyclic = []; cyclic.append(cyclic)\ndeep = []\nfor _ in range(100_000): deep = [deep]");
+    session.run(
+        "cyclic = []; cyclic.append(cyclic)\ndeep = []\nfor _ in range(100_000): deep = [deep]",
+    );
     let not_json = |what: &str| format!("{what} cannot be sent as JSON");
     for (call, name, message) in [
         ("echo({1})", "TypeError", not_json("argument 1 of echo()") + ": set is no JSON type"),
-        ("echo(1, b'x')", "TypeError", not_json("argument 2 of echo()") + ": bytes is no JSON type"),
-        ("echo(k=object())", "TypeError", not_json("argument 'k' of echo()") + ": object is no JSON type"),
-        ("echo(float('nan'))", "ValueError", not_json("argument 1 of echo()") + ": Out of range float values are not JSON compliant: nan"),
-        ("echo([float('inf')])", "ValueError", not_json("argument 1 of echo()") + ": Out of range float values are not JSON compliant: inf"),
+        (
+            "echo(1, b'x')",
+            "TypeError",
+            not_json("argument 2 of echo()") + ": bytes is no JSON type",
+        ),
+        (
+            "echo(k=object())",
+            "TypeError",
+            not_json("argument 'k' of echo()") + ": object is no JSON type",
+        ),
+        (
+            "echo(float('nan'))",
+            "ValueError",
+            not_json("argument 1 of echo()")
+                + ": Out of range float values are not JSON compliant: nan",
+        ),
+        (
+            "echo([float('inf')])",
+            "ValueError",
+            not_json("argument 1 of echo()")
+                + ": Out of range float values are not JSON compliant: inf",
+        ),
         ("echo(cyclic)", "ValueError", not_json("argument 1 of echo()") + ": it contains itself"),
-        ("echo(deep)", "ValueError", "argument 1 of echo() is nested too deeply for JSON".to_owned()),
-        ("echo('\\ud800')", "ValueError", "argument 1 of echo() holds half of a surrogate pair, which JSON cannot carry".to_owned()),
-        ("echo({(1, 2): 3})", "TypeError", not_json("argument 1 of echo()") + ": keys must be str, int, float, bool or None, not tuple"),
+        (
+            "echo(deep)",
+            "ValueError",
+            "argument 1 of echo() is nested too deeply for JSON".to_owned(),
+        ),
+        (
+            "echo('\\ud800')",
+            "ValueError",
+            "argument 1 of echo() holds half of a surrogate pair, which JSON cannot carry"
+                .to_owned(),
+        ),
+        (
+            "echo({(1, 2): 3})",
+            "TypeError",
+            not_json("argument 1 of echo()")
+                + ": keys must be str, int, float, bool or None, not tuple",
+        ),
     ] {
         for call in [call.to_owned(), format!("await {call}")] {
             let result = session.run(&call);
@@ -153,7 +188,10 @@ fn arguments_with_methods_of_their_own() {
     let (jar, _) = counted(|layer| layer);
     let mut session = jar.session();
     for (code, ends) in [
-        ("class S(str):\n  def encode(self, *a): 1 / 0\n  def __len__(self): return -5\necho(S('s'))", Some("s")),
+        (
+            "class S(str):\n  def encode(self, *a): 1 / 0\n  def __len__(self): return -5\necho(S('s'))",
+            Some("s"),
+        ),
         ("class L(list):\n  def __iter__(self): raise SystemExit(9)\necho(L([1]))", None),
         ("class D(dict):\n  def items(self): raise ValueError('items')\necho(D(a=1))", None),
         ("class I(int):\n  def __repr__(self): return '1, \"do\": \"x\"'\necho(I(7))", None),

@@ -27,7 +27,9 @@ fn are_plain_functions() {
     session.run("from belljar.tools import echo as e\ne()").gave(json!({"args": [], "kwargs": {}}));
     session.run("list(map(lambda n: echo(n)['args'][0], range(3)))").gave(json!([0, 1, 2]));
     session.run("[repr(echo), callable(echo), echo.__name__]").gave(json!([
-        "<tool echo>", true, "echo"
+        "<tool echo>",
+        true,
+        "echo"
     ]));
     jar.run("echo(1)").gave(json!({"args": [1], "kwargs": {}}));
 }
@@ -263,10 +265,14 @@ fn work_from_odd_places() {
     session.run("import functools\nfunctools.partial(note, 'partial')()").gave("noted");
     session.run("getattr(__import__('belljar').tools, 'note')('getattr')").gave("noted");
     session.run("eval('note(\"eval\")')").gave("noted");
-    session.run("try: 1 / 0\nfinally: note('finally')").raised("ZeroDivisionError", "division by zero");
-    let expected = ["del", "del", "repr", "2", "1", "generator", "partial", "getattr", "eval", "finally"];
+    session
+        .run("try: 1 / 0\nfinally: note('finally')")
+        .raised("ZeroDivisionError", "division by zero");
+    let expected =
+        ["del", "del", "repr", "2", "1", "generator", "partial", "getattr", "eval", "finally"];
     let seen = seen.lock().expect("a list");
-    let seen: Vec<String> = seen.iter().map(|v| v.as_str().map_or(v.to_string(), str::to_owned)).collect();
+    let seen: Vec<String> =
+        seen.iter().map(|v| v.as_str().map_or(v.to_string(), str::to_owned)).collect();
     assert_eq!(seen, expected);
 }
 
@@ -292,7 +298,8 @@ fn names_are_checked_when_they_are_offered() {
     let tools = Tools::new().with("b", handler).and_then(|tools| tools.with("a", handler));
     let tools = tools.expect("good names");
     assert_eq!(tools.names(), ["a", "b"]);
-    for bad in ["", "a b", "a-b", "class", "function", "1a", "é", "a.b", "__import__('os')", "a\0"] {
+    for bad in ["", "a b", "a-b", "class", "function", "1a", "é", "a.b", "__import__('os')", "a\0"]
+    {
         assert!(tools.clone().with(bad, handler).is_err(), "{bad:?}");
         assert!(tools.clone().deferred(bad).is_err(), "{bad:?}");
     }
