@@ -168,6 +168,7 @@ impl Instance {
         if address == 0 {
             return Ok(());
         }
+        self.slot.touched();
         self.memory
             .write(&mut self.store, address as usize, bytes)
             .map_err(|_| EngineError::abi("layout"))
@@ -191,6 +192,7 @@ impl Instance {
         if request.len() > MAX_REQUEST_BYTES {
             return Err(EngineError::RequestTooLarge { bytes: request.len() });
         }
+        self.slot.touched();
         self.settle_interrupt();
         self.store.set_fuel(REQUEST_FUEL).map_err(EngineError::engine)?;
         self.store.data_mut().meter.start(fuel);
