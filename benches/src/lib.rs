@@ -6,6 +6,8 @@
 mod compare;
 mod measure;
 mod report;
+mod sessions;
+mod timing;
 
 use std::path::PathBuf;
 
@@ -61,6 +63,18 @@ pub fn run(settings: &Settings, progress: &dyn Fn(&str)) -> Result<Report, Bench
     report.push(bench.private_memory()?);
     progress("workspaces");
     report.extend(bench.workspaces()?);
+    let sessions = sessions::Sessions::new(settings);
+    progress("sessions");
+    report.push(sessions.live_cell()?);
+    report.push(sessions.tool_round_trip()?);
+    report.push(sessions.idle_memory()?);
+    report.push(sessions.cancel()?);
+    progress("forks");
+    report.extend(sessions.forks()?);
+    progress("snapshots");
+    report.extend(sessions.snapshots()?);
+    progress("JavaScript");
+    report.extend(sessions.javascript()?);
     progress("processor");
     report.extend(bench.kernels(native.as_ref())?);
     Ok(report)

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use belljar::{
-    ExecutionPolicy, Preset, PythonSandbox, Sandbox, SandboxConfig, SandboxError, SandboxResult,
-};
-use belljar_wasm::{CancelHandle, Cell, Grant, Limits, PythonGuest, PythonInstance, Surroundings};
+use belljar::RuntimeType;
+use belljar::core::ToolLimits;
+use belljar::{ExecutionPolicy, Preset, PythonSandbox, Sandbox, SandboxConfig, SandboxError};
+use belljar_wasm::{CancelHandle, Cell, Grant, Interpreter, Limits, Live, Setup, Surroundings};
 
 use crate::compare::{Native, time_process};
+use crate::timing::{Times, private_bytes, sample, succeed};
 use crate::{BenchError, Row, Settings};
 
 const HELLO: &str = "print('hello')";
@@ -20,13 +22,13 @@ const MEBIBYTE: f64 = 1024.0 * 1024.0;
 
 pub struct Bench<'a> {
     settings: &'a Settings,
-    guest: PythonGuest,
+    guest: Arc<Interpreter>,
 }
 
 impl<'a> Bench<'a> {
     pub fn new(settings: &'a Settings) -> Result<Self, BenchError> {
-        let guest = PythonGuest::load(&settings.home.cache(), &|_| {})?;
-        Ok(Self { settings, guest })
+        let guest = Interpreter::load(RuntimeType::Python, &settings.home.cache(), &|_| {})?;
+        Ok(Self { settings, guest: Arc::new(guest) })
     }
 
     fn rounds(&self, full: usize) -> usize {
@@ -198,8 +200,14 @@ impl<'a> Bench<'a> {
         Ok(rows)
     }
 
-    fn instance(&self) -> Result<PythonInstance, BenchError> {
-        Ok(self.guest.instance(Grant::default(), 128 << 20, &CancelHandle::default())?)
+    fn instance(&self) -> Result<Live, BenchError> {
+        Ok(self.guest.live(Setup {
+            grant: Grant::default(),
+            host: None,
+            tool_limits: ToolLimits { calls: 0, bytes: 0 },
+            memory_bytes: 128 << 20,
+            cancel: CancelHandle::default(),
+        })?)
     }
 }
 
@@ -209,77 +217,26 @@ fn surroundings() -> Surroundings {
         workspace: "/app".to_owned(),
         path: Vec::new(),
         argv: vec![String::new()],
+        tools: Vec::new(),
+        renewed: false,
     }
 }
 
 fn run_cell(
-    instance: &mut PythonInstance,
+    instance: &mut Live,
     code: &str,
     surroundings: Option<&Surroundings>,
 ) -> Result<(), BenchError> {
-    let cell = Cell { code, filename: "<cell>", value: true, surroundings };
+    let cell = Cell { code, filename: "<cell>", value: true, drain: false, surroundings };
     let limits = Limits { fuel: 1 << 40, timeout: Duration::from_secs(30) };
-    let (_, answer) = instance.execute(cell, limits)?;
-    instance.take_traces();
-    match answer {
+    let ran = instance.execute(cell, limits)?;
+    instance.take_traces()?;
+    match ran.answer {
         Some(answer) if answer.error.is_none() => Ok(()),
         _ => Err(BenchError::Program("a cell did not succeed".to_owned())),
     }
 }
 
-fn succeed(result: SandboxResult) -> Result<(), BenchError> {
-    if result.success() { Ok(()) } else { Err(BenchError::Program(result.stderr)) }
-}
-
 fn parse_kernels(text: &str) -> Result<BTreeMap<String, f64>, BenchError> {
     serde_json::from_str(text.trim()).map_err(|error| BenchError::Program(error.to_string()))
-}
-
-/// Private dirty memory of this process.
-fn private_bytes() -> Result<f64, BenchError> {
-    let text = std::fs::read_to_string("/proc/self/smaps_rollup")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Private_Dirty:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-    kib.map(|kib| kib * 1024.0).ok_or_else(|| BenchError::Program("no memory figures".to_owned()))
-}
-
-/// Durations in milliseconds.
-#[derive(Default)]
-struct Times(Vec<f64>);
-
-impl Times {
-    fn push(&mut self, time: Duration) {
-        self.0.push(time.as_secs_f64() * 1000.0);
-    }
-
-    fn p50(&self) -> f64 {
-        self.percentile(50)
-    }
-
-    fn p99(&self) -> f64 {
-        self.percentile(99)
-    }
-
-    fn percentile(&self, percent: usize) -> f64 {
-        let mut sorted = self.0.clone();
-        sorted.sort_by(f64::total_cmp);
-        sorted.get(sorted.len() * percent / 100).or(sorted.last()).copied().unwrap_or(f64::NAN)
-    }
-}
-
-/// Times `rounds` repetitions after a few that do not count.
-fn sample(
-    rounds: usize,
-    mut work: impl FnMut() -> Result<(), BenchError>,
-) -> Result<Times, BenchError> {
-    for _ in 0..rounds / 10 + 1 {
-        work()?;
-    }
-    let mut times = Times::default();
-    for _ in 0..rounds {
-        let start = Instant::now();
-        work()?;
-        times.push(start.elapsed());
-    }
-    Ok(times)
 }

@@ -36,9 +36,7 @@ asyncio.run = None
 linecache.cache.clear()
 sys.stdout = sys.stderr = io.StringIO()
 int.__doc__";
-    // Without `len` its own driver may be unable to answer; that is its affair.
-    let result = attack(&jar, code);
-    assert!(matches!(result.status(), Status::Ok | Status::Crashed), "{}", result.stderr);
+    attack(&jar, code).ended(Status::Ok, 0);
     let code = "import json, asyncio\nprint(json.dumps([1]), len('ab'), open)\n\
                 async def f(): return 5\nprint(asyncio.run(f()))";
     permitted(&jar, code).printed("[1] 2 <built-in function open>\n5\n");

@@ -69,8 +69,8 @@ fn calls_to_the_host() {
 #[track_caller]
 fn answered(answer: &str) -> SandboxResult {
     let code = format!(
-        "from belljar_guest import driver\nclass Text(str):\n  def encode(self, *a): return {answer}\n\
-         driver.dumps = lambda *a, **k: Text()\nprint('before')"
+        "from belljar_guest import cells\nclass Text(str):\n  def encode(self, *a): return {answer}\n\
+         cells._conclude = lambda *a: Text()\nprint('before')"
     );
     let result = attack(&Jar::new().with(|layer| layer.memory_bytes(256_000_000)), &code);
     assert_eq!(result.stdout, "before\n");
@@ -113,9 +113,9 @@ fn answers_that_lie() {
     }
     answered("b'{\"end\": \"raised\", \"exit_code\": 0}'").ended(Status::Error, 1);
     answered("b'{\"end\": \"exited\", \"exit_code\": 3}'").ended(Status::Error, 3);
-    let code = "from belljar_guest import driver\nclass Text(str):\n  \
+    let code = "from belljar_guest import cells\nclass Text(str):\n  \
                 def encode(self, *a): return b'{\"end\": \"finished\"}'\n\
-                driver.dumps = lambda *a, **k: Text()\nwhile True: pass";
+                cells._conclude = lambda *a: Text()\nwhile True: pass";
     let jar = Jar::new().with(|layer| layer.fuel_budget(5_000_000));
     attack(&jar, code).ended(Status::OutOfFuel, -1);
 }
@@ -124,13 +124,13 @@ fn answers_that_lie() {
 fn driver_that_never_answers() {
     let jar = Jar::new().timeout(Duration::from_millis(500));
     for patch in [
-        "driver.dumps = spin",
-        "cells._flush = spin",
-        "cells._flush = lambda: time.sleep(1000)",
-        "cells._flush = swallow",
+        "cells._conclude = spin",
+        "hygiene.flush = spin",
+        "hygiene.flush = lambda: time.sleep(1000)",
+        "hygiene.flush = swallow",
     ] {
         let code = format!(
-            "from belljar_guest import driver, cells\nimport time\ndef spin(*a, **k):\n  while True: pass\n\
+            "from belljar_guest import cells, hygiene\nimport time\ndef spin(*a, **k):\n  while True: pass\n\
              def swallow(*a):\n  while True:\n    try: spin()\n    except BaseException: pass\n{patch}"
         );
         let result = attack(&jar, &code);
@@ -146,19 +146,26 @@ fn driver_that_never_answers() {
 
 #[test]
 fn driver_that_takes_all_memory() {
-    let code = "from belljar_guest import cells\ncells._flush = lambda: bytearray(10**9)";
+    let code = "from belljar_guest import hygiene\nhygiene.flush = lambda: bytearray(10**9)";
     attack(&Jar::new(), code).ended(Status::OutOfMemory, -1);
 }
 
 #[test]
 fn driver_that_fails() {
-    for code in [
-        "from belljar_guest import driver\ndef boom(*a, **k): raise SystemExit(9)\ndriver.dumps = boom",
-        "from belljar_guest import driver\ndriver.dumps = None",
-        "from belljar_guest import cells\ncells._explain = None\n1/0",
-        "from belljar_guest import cells\nvars(cells).clear()",
+    for (code, error) in [
+        ("def boom(*a): raise SystemExit(9)\ncells._conclude = boom", "SystemExit"),
+        ("cells._conclude = None", "TypeError"),
+        ("cells.explain = None\n1/0", "TypeError"),
+        ("vars(cells).clear()", "NameError"),
     ] {
-        attack(&Jar::new(), code).ended(Status::Crashed, -1);
+        let code = format!("from belljar_guest import cells\n{code}");
+        let message = format!("the sandbox's own driver failed with {error}");
+        attack(&Jar::new(), &code).raised("SystemError", &message);
+    }
+    for code in ["driver._own_failure = None", "vars(driver).clear()"] {
+        let code =
+            format!("from belljar_guest import cells, driver\ncells._conclude = None\n{code}");
+        attack(&Jar::new(), &code).ended(Status::Crashed, -1);
     }
     permitted(&Jar::new(), "print('fine')").printed("fine\n");
 }
@@ -171,19 +178,21 @@ fn library_of_the_driver_patched() {
     attack(&jar, code).raised("ZeroDivisionError", "division by zero");
     let code = "import sys\nsys.modules.clear()\nprint('x')\n1/0";
     attack(&jar, code).raised("ZeroDivisionError", "division by zero");
-    let code = "import json\njson.encoder.JSONEncoder.encode = None\n{'a': 1}";
-    attack(&jar, code).ended(Status::Crashed, -1);
+    let code = "import json\njson.encoder.JSONEncoder.encode = json.dumps = None\n{'a': 1}";
+    let result = attack(&jar, code);
+    let value = result.ended(Status::Ok, 0).result.as_ref().expect("a value");
+    assert_eq!(value.json, Some(serde_json::json!({"a": 1})));
     permitted(&jar, "import json; print(json.dumps({'a': 1}))").printed("{\"a\": 1}\n");
 }
 
 #[test]
 fn driver_entered_again() {
     let code = "from belljar_guest import driver\nimport json\n\
-                request = json.dumps({'op': 'execute', 'code': 'print(1)', 'filename': 'x', 'value': True})\n\
+                request = json.dumps({'op': 'execute', 'code': 'print(1)', 'filename': 'x', 'value': True}).encode()\n\
                 for _ in range(100): driver.handle(request)\nprint('end')";
     attack(&Jar::new(), code).printed(&format!("{}end\n", "1\n".repeat(100)));
     let nested = "from belljar_guest import driver\nimport json\n\
-                  def go(): driver.handle(json.dumps({'op': 'execute', 'code': 'go()', 'filename': 'x', 'value': True}))\n\
+                  def go(): driver.handle(json.dumps({'op': 'execute', 'code': 'go()', 'filename': 'x', 'value': True}).encode())\n\
                   go()\nprint('end')";
     let result = attack(&Jar::new(), nested);
     assert!(matches!(result.status(), Status::Ok | Status::Error | Status::Crashed));

@@ -131,8 +131,9 @@ impl Guest {
         let read = |name: &str| {
             let path = out.join(name);
             let language = self.language();
-            fs::read(&path)
-                .with_context(|| format!("{}: run guests/{language}/build.sh first", path.display()))
+            fs::read(&path).with_context(|| {
+                format!("{}: run guests/{language}/build.sh first", path.display())
+            })
         };
         let wasm = read(&format!("{}.wasm", self.language()))?;
         let info: BuildInfo = serde_json::from_slice(&read("build-info.json")?)?;

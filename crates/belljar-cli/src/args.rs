@@ -1,10 +1,16 @@
 //! What can be typed.
 
+mod sessions;
+
 use std::path::PathBuf;
 
 use belljar::core::units;
 use belljar::{Backend, LogFormat, Preset, RuntimeType};
 use clap::{Args, Parser, Subcommand};
+
+pub(crate) use sessions::{
+    ModelArgs, PruneArgs, ReplArgs, ResumeArgs, SessionArgs, SessionCommand, ToolArgs,
+};
 
 /// Runs code a language model wrote, in a fresh sandbox, and tells exactly what happened.
 #[derive(Debug, Parser)]
@@ -12,7 +18,7 @@ use clap::{Args, Parser, Subcommand};
     name = "belljar",
     version,
     arg_required_else_help = true,
-    after_help = "Exit codes: the guest's own; 124 a limit stopped it; 125 Belljar could not run it; 2 usage."
+    after_help = "Exit codes: the guest's own; 123 it waits for a tool; 124 a limit stopped it; 125 Belljar could not run it; 2 usage."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -25,6 +31,10 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Check the syntax of code without executing it
     Check(CheckArgs),
+    /// Work in a sandbox interactively; its state lives on from cell to cell
+    Repl(ReplArgs),
+    /// List, copy, save, resume or remove sessions
+    Session(SessionArgs),
     /// Show, validate or describe policies
     Policy(PolicyArgs),
     /// Add, list or remove Python packages for guests
@@ -104,6 +114,12 @@ pub(crate) struct LimitArgs {
     /// Variable of the guest's environment; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
     pub(crate) env: Vec<(String, String)>,
+    /// Calls of tools the code may make
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    pub(crate) max_tool_calls: Option<u64>,
+    /// How deep rlm_query may be nested
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    pub(crate) max_rlm_depth: Option<u64>,
     /// Module whose import is refused; may be repeated
     #[arg(long, value_name = "MODULE")]
     pub(crate) block_import: Vec<String>,
@@ -134,13 +150,23 @@ pub(crate) struct RunArgs {
     pub(crate) engine: EngineArgs,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
+    /// Run the code as a cell of this session, which is made if there is none: variables live on,
+    /// and the value of the last expression is printed
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Tool whose answers come later: code that awaits it is suspended until `session resume`; may
+    /// be repeated
+    #[arg(long, value_name = "NAME", requires = "session")]
+    pub(crate) defer: Vec<String>,
+    #[command(flatten)]
+    pub(crate) tools: ToolArgs,
     #[command(flatten)]
     pub(crate) log: LogArgs,
     /// Print the whole result as JSON
     #[arg(long)]
     pub(crate) json: bool,
     /// Print the resolved policy and the launch plan, and run nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with = "session")]
     pub(crate) explain: bool,
 }
 

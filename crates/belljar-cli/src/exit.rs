@@ -4,6 +4,9 @@ use std::process::ExitCode;
 
 use belljar::{SandboxResult, Status};
 
+/// The code waits for a tool; its session can be resumed.
+pub(crate) const SUSPENDED: u8 = 123;
+
 /// A limit stopped the code.
 pub(crate) const LIMIT: u8 = 124;
 
@@ -18,7 +21,8 @@ pub(crate) fn code_of(result: &SandboxResult) -> ExitCode {
     ExitCode::from(number_of(result.status(), result.exit_code()))
 }
 
-fn number_of(status: Status, guest_code: i32) -> u8 {
+/// The same as a number.
+pub(crate) fn number_of(status: Status, guest_code: i32) -> u8 {
     match status {
         Status::Ok => 0,
         Status::Error => own_code(guest_code),
@@ -28,7 +32,8 @@ fn number_of(status: Status, guest_code: i32) -> u8 {
         | Status::OutputLimit
         | Status::Quota
         | Status::Cancelled => LIMIT,
-        Status::Blocked | Status::Suspended | Status::Crashed => COULD_NOT_RUN,
+        Status::Suspended => SUSPENDED,
+        Status::Blocked | Status::Crashed => COULD_NOT_RUN,
     }
 }
 
@@ -52,7 +57,8 @@ mod tests {
     }
 
     #[test]
-    fn limits_have_a_code_of_their_own() {
+    fn limits_and_waiting_have_codes_of_their_own() {
+        assert_eq!(number_of(Status::Suspended, -1), SUSPENDED);
         assert_eq!(number_of(Status::Timeout, -1), LIMIT);
         assert_eq!(number_of(Status::Crashed, -1), COULD_NOT_RUN);
         assert_eq!(number_of(Status::Ok, 0), 0);

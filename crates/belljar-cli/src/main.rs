@@ -3,12 +3,19 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod calls;
 mod commands;
+mod context;
 mod exit;
 mod progress;
 mod render;
+mod repl;
+mod report;
+mod sessions;
 mod settings;
 mod source;
+mod stream;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -29,6 +36,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Run(args) => commands::run::run(args),
         Command::Check(args) => commands::check::run(args),
+        Command::Repl(args) => commands::repl::run(args),
+        Command::Session(args) => commands::session::run(args),
         Command::Policy(args) => commands::policy::run(args),
         Command::Packages(args) => commands::packages::run(args),
         Command::Doctor(args) => commands::doctor::run(&args),

@@ -2,13 +2,15 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use belljar::{SandboxError, SandboxResult};
+use belljar::{CellValue, SandboxError};
 
 use crate::exit;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WAITING: Style = AnsiColor::Yellow.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
 /// For names in tables.
 pub(crate) const STRONG: Style = Style::new().bold();
@@ -28,9 +30,18 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
 
 /// Prints `error: …` and, when there is one, `hint: …` to standard error.
 pub(crate) fn problem(message: &str, hint: Option<&str>) {
+    labelled(ERROR, "error:", message, hint);
+}
+
+/// Prints that something waits, and for what: nothing is wrong, but nothing goes on either.
+pub(crate) fn waiting(message: &str, hint: &str) {
+    labelled(WAITING, "suspended:", message, Some(hint));
+}
+
+fn labelled(style: Style, label: &str, message: &str, hint: Option<&str>) {
     let mut err = anstream::stderr().lock();
     // There is nowhere left to report that standard error cannot be written.
-    let _ = writeln!(err, "{ERROR}error:{ERROR:#} {}", visible(message));
+    let _ = writeln!(err, "{style}{label}{style:#} {}", visible(message));
     if let Some(hint) = hint {
         let _ = writeln!(err, "{HINT}hint:{HINT:#} {}", visible(hint));
     }
@@ -56,18 +67,34 @@ pub(crate) fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
 
 /// Gives the guest's output as it was written, except that a terminal gets no control sequences
 /// other than colours.
-pub(crate) fn guest_output(result: &SandboxResult) -> io::Result<()> {
-    write_stream(io::stdout().lock(), &result.stdout)?;
-    write_stream(io::stderr().lock(), &result.stderr)
-}
-
-fn write_stream(mut stream: impl Write + IsTerminal, text: &str) -> io::Result<()> {
+pub(crate) fn guest_text(mut stream: impl Write + IsTerminal, text: &str) -> io::Result<()> {
     if stream.is_terminal() {
         stream.write_all(harmless(text).as_bytes())?;
     } else {
         stream.write_all(text.as_bytes())?;
     }
     stream.flush()
+}
+
+/// Prints the value of a cell's last expression, as the interpreter would.
+pub(crate) fn value(value: &CellValue) -> io::Result<()> {
+    let mut text = value.text.clone();
+    text.push('\n');
+    guest_text(io::stdout().lock(), &text)
+}
+
+/// How long ago something was, roughly.
+pub(crate) fn ago(elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs();
+    let (count, unit) = match seconds {
+        0..10 => return "just now".to_owned(),
+        10..60 => (seconds, "second"),
+        60..3600 => (seconds / 60, "minute"),
+        3600..86_400 => (seconds / 3600, "hour"),
+        _ => (seconds / 86_400, "day"),
+    };
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {unit}{plural} ago")
 }
 
 /// Text that cannot do more to a terminal than colour it: escape sequences other than colours are
@@ -93,7 +120,7 @@ fn harmless(text: &str) -> String {
 }
 
 /// A message of ours that may quote what somebody else wrote: no control characters but line ends.
-fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' { picture_of(c) } else { c }).collect()
 }
 
@@ -134,6 +161,19 @@ mod tests {
             ("\u{7f}", "␡"),
         ] {
             assert_eq!(harmless(text), shown);
+        }
+    }
+
+    #[test]
+    fn times_are_rough() {
+        for (seconds, shown) in [
+            (3, "just now"),
+            (59, "59 seconds ago"),
+            (60, "1 minute ago"),
+            (7199, "1 hour ago"),
+            (172_800, "2 days ago"),
+        ] {
+            assert_eq!(ago(Duration::from_secs(seconds)), shown);
         }
     }
 

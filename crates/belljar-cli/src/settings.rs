@@ -10,7 +10,7 @@ use belljar::{
 };
 use tempfile::TempDir;
 
-use crate::args::{EngineArgs, LimitArgs, LogArgs, RunArgs, SourceArgs};
+use crate::args::{EngineArgs, LimitArgs, LogArgs, ReplArgs, RunArgs, SourceArgs};
 
 /// A configuration, and the temporary workspace that has to live as long as it is used.
 pub(crate) struct Settings {
@@ -32,8 +32,21 @@ impl Settings {
             logger: logger(&args.log)?,
             wasm_binary_path: args.engine.wasm.clone(),
             code_name: code_name(&args.source),
-            home: None,
+            ..SandboxConfig::default()
         };
+        Ok(Self { config, temporary })
+    }
+
+    /// The settings of a sandbox whose state lives on. Its workspace is temporary unless somebody
+    /// named one, or a session brings its own.
+    pub(crate) fn of_shell(args: &ReplArgs) -> Result<Self, SandboxError> {
+        let mut config = live_config(&args.limits, &args.log)?;
+        config.runtime = args.engine.lang.unwrap_or_default();
+        config.backend = args.engine.backend;
+        config.wasm_binary_path = args.engine.wasm.clone();
+        let own = args.session.is_none() && !has_workspace(&config.policy);
+        let temporary = own.then(temporary_workspace).transpose()?;
+        config.workspace = temporary.as_ref().map(|dir| dir.path().to_owned());
         Ok(Self { config, temporary })
     }
 
@@ -52,8 +65,16 @@ impl Settings {
     }
 }
 
+/// The configuration of a session, but for its language and workspace.
+pub(crate) fn live_config(
+    limits: &LimitArgs,
+    log: &LogArgs,
+) -> Result<SandboxConfig, SandboxError> {
+    Ok(SandboxConfig { policy: policy(limits)?, logger: logger(log)?, ..SandboxConfig::default() })
+}
+
 /// A file keeps its name in tracebacks; where it lies on the host is nobody's business.
-fn code_name(source: &SourceArgs) -> Option<String> {
+pub(crate) fn code_name(source: &SourceArgs) -> Option<String> {
     let name = source.file.as_deref()?.file_name()?.to_str()?;
     (name != "-").then(|| name.to_owned())
 }
@@ -116,6 +137,12 @@ fn argument_layer(args: &LimitArgs) -> PolicyLayer {
     for (name, value) in &args.env {
         layer = flag(layer, "--env").env(name, value);
     }
+    if let Some(calls) = args.max_tool_calls {
+        layer = flag(layer, "--max-tool-calls").max_tool_calls(calls);
+    }
+    if let Some(depth) = args.max_rlm_depth {
+        layer = flag(layer, "--max-rlm-depth").max_rlm_depth(depth);
+    }
     if !args.block_import.is_empty() {
         layer = flag(layer, "--block-import").block_imports(&args.block_import);
     }
@@ -127,7 +154,7 @@ fn argument_layer(args: &LimitArgs) -> PolicyLayer {
 
 /// Whether somebody named a workspace. The preset's own `workspace` does not count on the command
 /// line: whatever directory one happens to stand in would be opened to the guest.
-fn has_workspace(policy: &ExecutionPolicy) -> bool {
+pub(crate) fn has_workspace(policy: &ExecutionPolicy) -> bool {
     policy.is_explicit(belljar::Field::MountHostDir)
 }
 
@@ -140,11 +167,17 @@ fn temporary_workspace() -> Result<TempDir, SandboxError> {
 }
 
 fn language(engine: &EngineArgs, source: &SourceArgs) -> RuntimeType {
+    named_language(engine, source).unwrap_or_default()
+}
+
+/// The language that was asked for, by argument or by the file's name.
+pub(crate) fn named_language(engine: &EngineArgs, source: &SourceArgs) -> Option<RuntimeType> {
     let by_name = || match source.file.as_deref().and_then(Path::extension)?.to_str()? {
         "js" | "mjs" => Some(RuntimeType::Javascript),
+        "py" => Some(RuntimeType::Python),
         _ => None,
     };
-    engine.lang.or_else(by_name).unwrap_or_default()
+    engine.lang.or_else(by_name)
 }
 
 fn logger(args: &LogArgs) -> Result<Option<SandboxLogger>, SandboxError> {

@@ -82,7 +82,9 @@ impl Backend {
     /// (`daemon`) or on what it turns out to be (`auto`).
     #[must_use]
     pub fn abilities(self) -> Option<Abilities> {
-        use Rule::{Memory, Network, Output, Processes, Time, WorkspaceBytes, WorkspaceFiles};
+        use Rule::{
+            Memory, Network, Output, Processes, Time, Tools, WorkspaceBytes, WorkspaceFiles,
+        };
         match self {
             Self::Wasm => Some(Abilities::all().without(Rule::Imports)),
             Self::Native => Some(Abilities::of(&[
@@ -93,9 +95,10 @@ impl Backend {
                 WorkspaceFiles,
                 Output,
                 Network,
+                Tools,
             ])),
-            Self::Pyodide => Some(Abilities::of(&[Time, Output, Memory, Network])),
-            Self::Docker => Some(Abilities::of(&[Time, Memory, Processes, Output, Network])),
+            Self::Pyodide => Some(Abilities::of(&[Time, Output, Memory, Network, Tools])),
+            Self::Docker => Some(Abilities::of(&[Time, Memory, Processes, Output, Network, Tools])),
             Self::E2b => Some(Abilities::of(&[Time, Output])),
             Self::Daemon | Self::Auto => None,
         }
@@ -150,6 +153,8 @@ pub enum Rule {
     WorkspaceFiles,
     /// `max_processes`.
     Processes,
+    /// `max_tool_calls`, `max_tool_bytes` and `max_rlm_depth`.
+    Tools,
     /// `network = "denied"`.
     Network,
     /// `deterministic = true`.
@@ -160,7 +165,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Time,
         Self::Output,
         Self::Memory,
@@ -168,6 +173,7 @@ impl Rule {
         Self::WorkspaceBytes,
         Self::WorkspaceFiles,
         Self::Processes,
+        Self::Tools,
         Self::Network,
         Self::Deterministic,
         Self::Imports,
@@ -184,6 +190,7 @@ impl Rule {
             Self::WorkspaceBytes => "workspace_max_bytes",
             Self::WorkspaceFiles => "workspace_max_files",
             Self::Processes => "max_processes",
+            Self::Tools => "max_tool_calls/max_tool_bytes/max_rlm_depth",
             Self::Network => "network",
             Self::Deterministic => "deterministic",
             Self::Imports => "block_imports",

@@ -1,7 +1,7 @@
 //! What can go wrong on Belljar's or the caller's side. A guest's failure is never one of these.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::backend::{Backend, Rule};
 use crate::policy::PolicyValidationError;
@@ -142,8 +142,71 @@ pub enum SandboxError {
     },
 
     /// No session has that name.
-    #[error("there is no session `{0}`; other sessions are unaffected")]
-    SessionNotFound(String),
+    #[error("there is no session `{id}`; other sessions are unaffected")]
+    SessionNotFound {
+        /// The name that was asked for.
+        id: String,
+    },
+
+    /// Another process has the session open.
+    #[error("the session `{id}` is in use by another process; nothing was changed")]
+    SessionBusy {
+        /// The session.
+        id: String,
+    },
+
+    /// A session cannot be made, read or written.
+    #[error("the session `{id}` cannot be used: {problem}; nothing was changed")]
+    Session {
+        /// The session.
+        id: String,
+        /// What is wrong.
+        problem: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+
+    /// A snapshot cannot be used or written: damaged, cut short, of another version, another
+    /// language or another guest.
+    #[error("the snapshot {}cannot be used: {problem}; no session was changed", at(path.as_deref()))]
+    Snapshot {
+        /// The file, where it is one.
+        path: Option<PathBuf>,
+        /// What is wrong with it.
+        problem: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+
+    /// A tool cannot be registered.
+    #[error("the tool {name:?} cannot be offered: {problem}; nothing was run")]
+    Tool {
+        /// The name it should have had.
+        name: String,
+        /// What is wrong.
+        problem: String,
+    },
+
+    /// Something only a session can do was asked of a sandbox that keeps no state.
+    #[error("{wanted} needs a session, and this sandbox keeps no state; nothing was run")]
+    NotInSession {
+        /// What was asked for, as the beginning of a sentence: `a snapshot`.
+        wanted: String,
+    },
+
+    /// The session waits for answers and can do nothing else until it has them.
+    #[error(
+        "the session waits for the answer to {}; nothing was run, and it waits on",
+        calls(pending)
+    )]
+    Suspended {
+        /// The calls it waits for.
+        pending: Vec<u64>,
+    },
+
+    /// Answers were given to a session that waits for none.
+    #[error("the session does not wait for any answer; nothing was run")]
+    NotSuspended,
 
     /// A peer or a guest broke the protocol.
     #[error("protocol error: {problem}; {survives}")]
@@ -179,6 +242,8 @@ impl SandboxError {
             | Self::Source { hint, .. }
             | Self::Workspace { hint, .. }
             | Self::Cache { hint, .. }
+            | Self::Session { hint, .. }
+            | Self::Snapshot { hint, .. }
             | Self::Package { hint, .. } => hint.clone(),
             Self::Unenforceable { rule: Rule::Imports, .. } => {
                 Some("leave block_imports away: no backend has an import guard yet".to_owned())
@@ -187,14 +252,49 @@ impl SandboxError {
                 "leave {rule} away, or use the {} backend, which enforces every rule",
                 if *backend == Backend::Wasm { Backend::Daemon } else { Backend::Wasm }
             )),
-            Self::SessionNotFound(_) => {
+            Self::SessionNotFound { .. } => {
                 Some("`belljar session list` shows the sessions there are".to_owned())
+            }
+            Self::SessionBusy { .. } => Some("try again when that process has ended".to_owned()),
+            Self::Tool { .. } => Some(
+                "a tool's name is an identifier of at most 64 ASCII letters, digits and `_` that \
+                 neither language reserves"
+                    .to_owned(),
+            ),
+            Self::NotInSession { .. } => {
+                Some("begin a session first, with `initialize` or by restoring one".to_owned())
+            }
+            Self::Suspended { .. } => Some(
+                "answer the calls with `resume` (`belljar session resume ID --answer CALL=JSON`)"
+                    .to_owned(),
+            ),
+            Self::NotSuspended => {
+                Some("run code in it with `execute` (`belljar run --session ID`)".to_owned())
             }
             Self::Protocol { .. } => None,
             Self::Internal { .. } => {
                 Some("this is a bug in Belljar; please report it with the message above".to_owned())
             }
         }
+    }
+}
+
+/// A file's name as part of a sentence.
+fn at(path: Option<&Path>) -> String {
+    path.map(|path| format!("{} ", path.display())).unwrap_or_default()
+}
+
+/// Some calls as part of a sentence; the first few of many.
+fn calls(pending: &[u64]) -> String {
+    const SHOWN: usize = 8;
+    let numbers: Vec<String> = pending.iter().take(SHOWN).map(u64::to_string).collect();
+    match pending.len() {
+        0 => "a call".to_owned(),
+        1 => format!("call {}", numbers.concat()),
+        count if count > SHOWN => {
+            format!("calls {} and {} more", numbers.join(", "), count - SHOWN)
+        }
+        _ => format!("calls {}", numbers.join(", ")),
     }
 }
 
@@ -241,8 +341,25 @@ mod tests {
                 hint: hint.clone(),
             },
             SandboxError::Cache { what: "packages".into(), path, problem, hint: hint.clone() },
-            SandboxError::Package { problem: "numpy has native code".into(), hint },
-            SandboxError::SessionNotFound("s1".into()),
+            SandboxError::Package { problem: "numpy has native code".into(), hint: hint.clone() },
+            SandboxError::SessionNotFound { id: "s1".into() },
+            SandboxError::SessionBusy { id: "s1".into() },
+            SandboxError::Session {
+                id: "s1".into(),
+                problem: "session.json is damaged".into(),
+                hint: hint.clone(),
+            },
+            SandboxError::Snapshot {
+                path: Some("s.belljar".into()),
+                problem: "it is cut short".into(),
+                hint: hint.clone(),
+            },
+            SandboxError::Snapshot { path: None, problem: "it is JavaScript's".into(), hint },
+            SandboxError::Tool { name: "a b".into(), problem: "it is no identifier".into() },
+            SandboxError::NotInSession { wanted: "a snapshot".into() },
+            SandboxError::Suspended { pending: vec![3] },
+            SandboxError::Suspended { pending: (1..=10).collect() },
+            SandboxError::NotSuspended,
             SandboxError::Protocol {
                 problem: "a line of 3 GiB".into(),
                 survives: Survives::OtherSandboxes,

@@ -14,6 +14,10 @@ pub const MAX_TOOL_MESSAGE_BYTES: usize = 32 * 1024 * 1024;
 /// Calls of one guest that run at the same time; more wait for their turn. Each holds a thread.
 pub const MAX_RUNNING_CALLS: usize = 32;
 
+/// Threads of one process that run tools. A tool that never returns keeps its thread, whatever
+/// became of the sandbox that called it.
+pub const MAX_STUCK_CALLS: usize = 1024;
+
 /// Calls a guest may have begun and not finished.
 pub const MAX_BEGUN_CALLS: usize = 10_000;
 
@@ -57,6 +61,12 @@ pub const MAX_OPEN_FILES: usize = 256;
 /// Memory above the policy's limit that only the driver may use, so that a full sandbox can still
 /// report and recover.
 pub const DRIVER_MEMORY_RESERVE: u64 = 4 * 1024 * 1024;
+
+/// Completions a guest may offer at once.
+pub const MAX_COMPLETIONS: usize = 200;
+
+/// A line of output given to a listener; longer ones come in pieces.
+pub const MAX_LINE_BYTES: usize = 64 * 1024;
 
 /// A guest may write this many times its output cap before it is stopped with `output_limit`.
 /// Up to there the surplus is discarded and the code may finish.
@@ -126,6 +136,39 @@ pub const MAX_WORKSPACE_FILES: u64 = 10_000_000;
 /// Most processes a policy may allow: below the smallest usual `pid_max`, so that the host always
 /// has some left.
 pub const MAX_PROCESSES: u64 = 4096;
+
+/// Most calls of tools a policy may allow one execution. Each is logged and may cost money.
+pub const MAX_TOOL_CALLS: u64 = 10_000_000;
+
+/// Most bytes of arguments and results a policy may allow one execution: a tebibyte. They are not
+/// kept, so this bounds work and not memory.
+pub const MAX_TOOL_BYTES: u64 = 1024 * 1024 * 1024 * 1024;
+
+/// Deepest nesting of `rlm_query` a policy may allow. Every level is a live sandbox and a thread
+/// that waits for it.
+pub const MAX_RLM_DEPTH: u64 = 16;
+
+/// Shortest idle time-out of a session: a second, so that none is removed between two cells of the
+/// same script.
+pub const MIN_IDLE_TIMEOUT_SECONDS: f64 = 1.0;
+
+/// Longest idle time-out of a session: a year.
+pub const MAX_IDLE_TIMEOUT_SECONDS: f64 = 366.0 * 24.0 * 60.0 * 60.0;
+
+/// The name of a session, which is also the name of a directory.
+pub const MAX_SESSION_ID_BYTES: usize = 64;
+
+/// The description of a session on disk. The arguments of calls that wait are the large part.
+pub const MAX_SESSION_FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Files of a workspace that can be copied with a session.
+pub const MAX_ARCHIVED_FILES: usize = 100_000;
+
+/// Bytes of them.
+pub const MAX_ARCHIVED_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+
+/// The header of a snapshot: the names of its files are the large part.
+pub const MAX_SNAPSHOT_HEADER_BYTES: usize = 64 * 1024 * 1024;
 
 /// A downloaded wheel. The largest pure-Python wheels in use are under 50 MiB.
 pub const MAX_WHEEL_BYTES: u64 = 256 * 1024 * 1024;

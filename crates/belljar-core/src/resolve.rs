@@ -11,6 +11,7 @@ use crate::backend::{Abilities, Backend, Rule};
 use crate::error::SandboxError;
 use crate::policy::{ExecutionPolicy, Field, PolicyValues};
 use crate::result::ResourceLimits;
+use crate::tools::ToolLimits;
 
 /// A policy that was checked against a backend's abilities. Backends accept nothing else, and only
 /// [`resolve`] makes one.
@@ -64,6 +65,9 @@ fn is_required(policy: &ExecutionPolicy, rule: Rule) -> bool {
         Rule::WorkspaceBytes => policy.is_explicit(Field::WorkspaceMaxBytes),
         Rule::WorkspaceFiles => policy.is_explicit(Field::WorkspaceMaxFiles),
         Rule::Processes => policy.is_explicit(Field::MaxProcesses),
+        Rule::Tools => [Field::MaxToolCalls, Field::MaxToolBytes, Field::MaxRlmDepth]
+            .into_iter()
+            .any(|field| policy.is_explicit(field)),
         Rule::Network => policy.is_explicit(Field::Network),
         Rule::Deterministic => policy.deterministic,
         Rule::Imports => !policy.block_imports.is_empty(),
@@ -81,6 +85,9 @@ fn enforced_limits(policy: &PolicyValues, abilities: Abilities) -> ResourceLimit
         workspace_max_bytes: when(Rule::WorkspaceBytes, policy.workspace_max_bytes),
         workspace_max_files: when(Rule::WorkspaceFiles, policy.workspace_max_files),
         max_processes: when(Rule::Processes, policy.max_processes),
+        max_tool_calls: when(Rule::Tools, policy.max_tool_calls),
+        max_tool_bytes: when(Rule::Tools, policy.max_tool_bytes),
+        max_rlm_depth: when(Rule::Tools, policy.max_rlm_depth),
         network: abilities.can(Rule::Network).then_some(policy.network),
     }
 }
@@ -146,6 +153,26 @@ impl ResolvedPolicy {
         self.limits.max_processes
     }
 
+    /// What one execution may use of its tools. The host counts, so they hold wherever there are
+    /// tools at all.
+    #[must_use]
+    pub const fn tool_limits(&self) -> ToolLimits {
+        ToolLimits { calls: self.values.max_tool_calls, bytes: self.values.max_tool_bytes }
+    }
+
+    /// How deep `rlm_query` may be nested: the outermost sandbox is at depth 0, and one at this
+    /// depth may not ask any more.
+    #[must_use]
+    pub const fn max_rlm_depth(&self) -> u64 {
+        self.values.max_rlm_depth
+    }
+
+    /// After how long a session that nobody used may be removed.
+    #[must_use]
+    pub fn idle_timeout(&self) -> Duration {
+        Duration::from_secs_f64(self.values.idle_timeout_seconds)
+    }
+
     /// Whether clock and randomness are fixed.
     #[must_use]
     pub const fn deterministic(&self) -> bool {
@@ -198,6 +225,7 @@ impl Serialize for ResolvedPolicy {
             backend: Backend,
             #[serde(flatten)]
             limits: &'a ResourceLimits,
+            idle_timeout_seconds: f64,
             deterministic: bool,
             mount_host_dir: Cow<'a, str>,
             guest_mount_path: &'a str,
@@ -211,6 +239,7 @@ impl Serialize for ResolvedPolicy {
         Explained {
             backend: self.backend,
             limits: &self.limits,
+            idle_timeout_seconds: self.values.idle_timeout_seconds,
             deterministic: self.deterministic(),
             mount_host_dir: self.mount_host_dir().to_string_lossy(),
             guest_mount_path: self.guest_mount_path(),
@@ -262,6 +291,24 @@ mod tests {
             resolve_for(PolicyLayer::new().fuel_budget(5), Backend::Native).unwrap_err(),
             @"the native backend cannot enforce fuel_budget; nothing was run"
         );
+    }
+
+    #[test]
+    fn tools_are_counted_by_the_host_and_refused_where_nobody_counts() {
+        let layer = || PolicyLayer::new().max_tool_calls(7).max_rlm_depth(2);
+        for backend in [Backend::Wasm, Backend::Native, Backend::Pyodide, Backend::Docker] {
+            let resolved = resolve_for(layer(), backend).unwrap();
+            assert_eq!(resolved.tool_limits(), ToolLimits { calls: 7, bytes: 64 << 20 });
+            assert_eq!(resolved.max_rlm_depth(), 2);
+            assert_eq!(resolved.resource_limits().max_tool_calls, Some(7));
+            assert_eq!(resolved.idle_timeout(), Duration::from_secs(86_400));
+        }
+        insta::assert_snapshot!(
+            resolve_for(layer(), Backend::E2b).unwrap_err(),
+            @"the e2b backend cannot enforce max_tool_calls/max_tool_bytes/max_rlm_depth; nothing was run"
+        );
+        let unasked = resolve_for(PolicyLayer::new(), Backend::E2b).unwrap();
+        assert_eq!(unasked.resource_limits().max_tool_calls, None);
     }
 
     #[test]

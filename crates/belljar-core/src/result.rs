@@ -157,6 +157,12 @@ pub struct ResourceLimits {
     pub workspace_max_files: Option<u64>,
     /// Processes.
     pub max_processes: Option<u64>,
+    /// Calls of tools.
+    pub max_tool_calls: Option<u64>,
+    /// Bytes of arguments and results of tools, as JSON.
+    pub max_tool_bytes: Option<u64>,
+    /// How deep `rlm_query` may be nested.
+    pub max_rlm_depth: Option<u64>,
     /// Network access.
     pub network: Option<Network>,
 }

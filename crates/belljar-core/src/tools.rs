@@ -47,10 +47,17 @@ impl ToolFailure {
         Self { name: FailureName::ToolLimitError, message: message.into() }
     }
 
+    /// Whoever answered `input()` has no more to say.
+    #[must_use]
+    pub fn end_of_input() -> Self {
+        Self { name: FailureName::InputRefused, message: "the input has ended".to_owned() }
+    }
+
     /// Nobody answers `input()`.
     #[must_use]
-    pub fn no_input(message: impl Into<String>) -> Self {
-        Self { name: FailureName::InputRefused, message: message.into() }
+    pub fn no_input() -> Self {
+        let message = "the Belljar sandbox does not offer input: nobody is there to answer";
+        Self { name: FailureName::InputRefused, message: message.to_owned() }
     }
 }
 
@@ -118,12 +125,69 @@ pub fn is_tool_name(name: &str) -> bool {
 
 /// Reserved in Python or JavaScript.
 const KEYWORDS: [&str; 63] = [
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "case", "catch",
-    "class", "const", "continue", "debugger", "def", "default", "del", "delete", "do", "elif",
-    "else", "enum", "except", "export", "extends", "false", "finally", "for", "from", "function",
-    "global", "if", "import", "in", "instanceof", "is", "lambda", "let", "new", "nonlocal", "not",
-    "null", "or", "pass", "raise", "return", "static", "super", "switch", "this", "throw", "true",
-    "try", "typeof", "undefined", "var", "void", "while", "with", "yield", "eval", "arguments",
+    "False",
+    "None",
+    "True",
+    "and",
+    "as",
+    "assert",
+    "async",
+    "await",
+    "break",
+    "case",
+    "catch",
+    "class",
+    "const",
+    "continue",
+    "debugger",
+    "def",
+    "default",
+    "del",
+    "delete",
+    "do",
+    "elif",
+    "else",
+    "enum",
+    "except",
+    "export",
+    "extends",
+    "false",
+    "finally",
+    "for",
+    "from",
+    "function",
+    "global",
+    "if",
+    "import",
+    "in",
+    "instanceof",
+    "is",
+    "lambda",
+    "let",
+    "new",
+    "nonlocal",
+    "not",
+    "null",
+    "or",
+    "pass",
+    "raise",
+    "return",
+    "static",
+    "super",
+    "switch",
+    "this",
+    "throw",
+    "true",
+    "try",
+    "typeof",
+    "undefined",
+    "var",
+    "void",
+    "while",
+    "with",
+    "yield",
+    "eval",
+    "arguments",
 ];
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(|| format!("`{text}` is larger than any number can be"))
 }
 
-/// Reads a duration in seconds: a number, optionally with `ms`, `s`, `m`/`min` or `h`.
+/// Reads a duration in seconds: a number, optionally with `ms`, `s`, `m`/`min`, `h` or `d`.
 ///
 /// # Errors
 /// A sentence that says what is wrong and what would be right.
@@ -62,6 +62,7 @@ pub fn parse_seconds(text: &str) -> Result<f64, String> {
         "ms" => 0.001,
         "m" | "min" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
         _ => return Err(bad()),
     };
     let number: f64 = number.replace('_', "").parse().map_err(|_| bad())?;
@@ -151,6 +152,7 @@ mod tests {
         assert_eq!(parse_seconds("500ms"), Ok(0.5));
         assert_eq!(parse_seconds("0.5"), Ok(0.5));
         assert_eq!(parse_seconds("2m"), Ok(120.0));
+        assert_eq!(parse_seconds("7d"), Ok(604_800.0));
         assert!(parse_seconds("soon").is_err());
         assert!(parse_seconds("nan").is_err());
         assert!(parse_seconds("").is_err());

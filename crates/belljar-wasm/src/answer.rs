@@ -6,11 +6,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use belljar_core::limits::{
-    MAX_ERROR_MESSAGE_BYTES, MAX_ERROR_NAME_BYTES, MAX_TRACEBACK_BYTES, MAX_VALUE_JSON_BYTES,
-    MAX_VALUE_RICH_BYTES, MAX_VALUE_TEXT_BYTES,
+    MAX_COMPLETIONS, MAX_ERROR_MESSAGE_BYTES, MAX_ERROR_NAME_BYTES, MAX_TRACEBACK_BYTES,
+    MAX_VALUE_JSON_BYTES, MAX_VALUE_RICH_BYTES, MAX_VALUE_TEXT_BYTES,
 };
 use belljar_core::{CellValue, GuestError, TRUNCATION_MARKER};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// What the driver says about a cell.
@@ -27,8 +27,7 @@ pub struct Answer {
 }
 
 /// How a cell ended, as its driver sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellEnd {
     /// At its end.
     Finished,
@@ -42,12 +41,28 @@ pub enum CellEnd {
     NoSpace,
 }
 
-impl Answer {
+/// What the driver says when a call returns.
+pub(crate) enum Told {
+    /// The cell has ended.
+    Ended(Answer),
+    /// It waits for calls it has begun, or for a time this many seconds away.
+    Waiting { timer: Option<f64> },
+}
+
+impl Told {
     /// `None` when it makes no sense.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Answer> {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Told> {
         let raw: RawAnswer<'_> = serde_json::from_slice(bytes).ok()?;
-        Some(Answer {
-            end: raw.end,
+        let end = match raw.end {
+            RawEnd::Waiting => return Some(Told::Waiting { timer: raw.timer }),
+            RawEnd::Finished => CellEnd::Finished,
+            RawEnd::Raised => CellEnd::Raised,
+            RawEnd::Exited => CellEnd::Exited,
+            RawEnd::OutOfMemory => CellEnd::OutOfMemory,
+            RawEnd::NoSpace => CellEnd::NoSpace,
+        };
+        Some(Told::Ended(Answer {
+            end,
             exit_code: raw.exit_code,
             error: raw.error.map(|error| GuestError {
                 name: capped(&error.name, MAX_ERROR_NAME_BYTES),
@@ -59,13 +74,95 @@ impl Answer {
                 json: value.json.and_then(small_json),
                 mime: small_forms(value.mime),
             }),
-        })
+        }))
+    }
+}
+
+/// A variable of a session, as the guest shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    /// The name of its type.
+    pub type_name: String,
+    /// As the interpreter would print it.
+    pub text: String,
+    /// As JSON, where it can be.
+    pub json: Option<serde_json::Value>,
+}
+
+/// What could stand at a place in the code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Completions {
+    /// Where the text to be replaced begins, in characters.
+    pub start: usize,
+    /// What it could be replaced by.
+    pub matches: Vec<String>,
+}
+
+impl Variable {
+    /// `None` when the answer makes no sense, `Some(None)` when there is no such variable.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Option<Variable>> {
+        let raw: RawInspection<'_> = serde_json::from_slice(bytes).ok()?;
+        Some(raw.variable.map(|variable| Variable {
+            type_name: capped(&variable.type_name, MAX_ERROR_NAME_BYTES),
+            text: capped(&variable.text, MAX_VALUE_TEXT_BYTES),
+            json: variable.json.and_then(small_json),
+        }))
+    }
+}
+
+impl Completions {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Completions> {
+        let raw: RawCompletions<'_> = serde_json::from_slice(bytes).ok()?;
+        let matches = raw.matches.iter().take(MAX_COMPLETIONS);
+        let matches = matches.map(|text| capped(text, MAX_ERROR_NAME_BYTES)).collect();
+        Some(Completions { start: raw.start, matches })
     }
 }
 
 #[derive(Deserialize)]
+struct RawInspection<'a> {
+    #[serde(borrow)]
+    variable: Option<RawVariable<'a>>,
+}
+
+#[derive(Deserialize)]
+struct RawVariable<'a> {
+    #[serde(rename = "type", borrow)]
+    type_name: Cow<'a, str>,
+    #[serde(borrow)]
+    text: Cow<'a, str>,
+    /// Here `null` is a value, and no value is no field.
+    #[serde(default, borrow, deserialize_with = "present")]
+    json: Option<&'a RawValue>,
+}
+
+fn present<'de, D: Deserializer<'de>>(json: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(json).map(Some)
+}
+
+#[derive(Deserialize)]
+struct RawCompletions<'a> {
+    start: usize,
+    #[serde(borrow)]
+    matches: Vec<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum RawEnd {
+    Finished,
+    Raised,
+    Exited,
+    OutOfMemory,
+    NoSpace,
+    Waiting,
+}
+
+#[derive(Deserialize)]
 struct RawAnswer<'a> {
-    end: CellEnd,
+    end: RawEnd,
+    #[serde(default)]
+    timer: Option<f64>,
     #[serde(default)]
     exit_code: u8,
     #[serde(default, borrow)]
@@ -124,11 +221,16 @@ fn capped(text: &str, max: usize) -> String {
 mod tests {
     use super::*;
 
+    fn ended(bytes: &[u8]) -> Answer {
+        match Told::parse(bytes) {
+            Some(Told::Ended(answer)) => answer,
+            _ => panic!("no answer of a cell that has ended"),
+        }
+    }
+
     #[test]
     fn an_honest_answer_is_understood() {
-        let answer =
-            Answer::parse(br#"{"end": "finished", "exit_code": 0, "value": {"text": "\u00e9"}}"#)
-                .unwrap();
+        let answer = ended(br#"{"end": "finished", "exit_code": 0, "value": {"text": "\u00e9"}}"#);
         assert_eq!(
             (answer.end, answer.value.unwrap().text),
             (CellEnd::Finished, "\u{e9}".to_owned())
@@ -140,16 +242,41 @@ mod tests {
         for nonsense in
             ["", "[]", "{}", "null", r#"{"end": "well"}"#, r#"{"end": "exited", "exit_code": 256}"#]
         {
-            assert!(Answer::parse(nonsense.as_bytes()).is_none(), "{nonsense}");
+            assert!(Told::parse(nonsense.as_bytes()).is_none(), "{nonsense}");
         }
-        assert!(Answer::parse(b"\xff").is_none());
+        assert!(Told::parse(b"\xff").is_none());
     }
 
     #[test]
     fn absurd_lengths_are_cut() {
         let long = "\u{e9}".repeat(2 * MAX_VALUE_TEXT_BYTES);
         let bytes = format!(r#"{{"end": "finished", "value": {{"text": "{long}"}}}}"#);
-        let text = Answer::parse(bytes.as_bytes()).unwrap().value.unwrap().text;
+        let text = ended(bytes.as_bytes()).value.unwrap().text;
         assert!(text.len() <= MAX_VALUE_TEXT_BYTES && text.ends_with(TRUNCATION_MARKER));
+    }
+
+    #[test]
+    fn large_json_and_rich_forms_are_left_out() {
+        let long = "x".repeat(MAX_VALUE_JSON_BYTES);
+        let bytes = format!(r#"{{"end": "finished", "value": {{"text": "", "json": "{long}"}}}}"#);
+        assert_eq!(ended(bytes.as_bytes()).value.unwrap().json, None);
+        let half = "x".repeat(MAX_VALUE_RICH_BYTES / 2);
+        let bytes = format!(
+            r#"{{"end": "finished", "value": {{"text": "", "mime": {{"a": "{half}", "b": "{half}", "c": ""}}}}}}"#
+        );
+        let forms = ended(bytes.as_bytes()).value.unwrap().mime;
+        assert_eq!(forms.keys().collect::<Vec<_>>(), ["a", "c"]);
+    }
+
+    #[test]
+    fn a_variable_is_there_or_not() {
+        assert_eq!(Variable::parse(br#"{"variable": null}"#), Some(None));
+        assert_eq!(Variable::parse(b"[]"), None);
+        let variable = Variable::parse(br#"{"variable": {"type": "int", "text": "1", "json": 1}}"#);
+        assert_eq!(variable.unwrap().unwrap().json, Some(1.into()));
+        let none = br#"{"variable": {"type": "NoneType", "text": "None", "json": null}}"#;
+        assert_eq!(Variable::parse(none).unwrap().unwrap().json, Some(serde_json::Value::Null));
+        let object = br#"{"variable": {"type": "object", "text": "<object>"}}"#;
+        assert_eq!(Variable::parse(object).unwrap().unwrap().json, None);
     }
 }

@@ -1,12 +1,14 @@
 //! Makes an image: boots a guest once and keeps its memory. Used by the build recipe only.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use wasmtime::{Engine, Module, Store, TypedFunc, Val};
 
 use crate::abi::{ABI_VERSION, Layout};
-use crate::drive::drive;
+use crate::calls::Desk;
+use crate::drive::{Control, Watch};
 use crate::engine::{base_config, linker};
 use crate::error::EngineError;
 use crate::state::State;
@@ -38,8 +40,10 @@ pub fn bake(wasm: &[u8], boot_dir: &Path) -> Result<Baked, EngineError> {
         deterministic: true,
         ..Grant::default()
     });
-    let mut store =
-        Store::new(&engine, State::new(wasi, u64::from(u32::MAX), 0, std::sync::Arc::default()));
+    let mut store = Store::new(
+        &engine,
+        State::new(wasi, Desk::closed(), u64::from(u32::MAX), 0, Arc::default()),
+    );
     store.limiter(|state| &mut state.memory_limit);
     store.set_fuel(u64::MAX / 4).map_err(EngineError::engine)?;
     store.data_mut().meter.start(u64::MAX / 4);
@@ -53,9 +57,9 @@ pub fn bake(wasm: &[u8], boot_dir: &Path) -> Result<Baked, EngineError> {
 }
 
 fn run<T>(future: impl Future<Output = wasmtime::Result<T>>) -> wasmtime::Result<T> {
-    let driven =
-        drive(future, &crate::drive::Control::default(), Instant::now() + BOOT_TIMEOUT, || {});
-    driven.output.unwrap_or_else(|| Err(wasmtime::format_err!("the guest did not finish booting")))
+    let control = Control::default();
+    let booted = Watch::new(&control, BOOT_TIMEOUT).drive(future, || {});
+    booted.unwrap_or_else(|| Err(wasmtime::format_err!("the guest did not finish booting")))
 }
 
 async fn boot(

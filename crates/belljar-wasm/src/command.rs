@@ -1,17 +1,18 @@
 //! Guests from elsewhere: any WASI preview-1 command, run from its start without an image.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use belljar_core::limits::MAX_WASM_BYTES;
 use wasmtime::{Engine, InstancePre, Linker, Module, Store};
 
 use crate::cache::{self, Cache, Parts};
-use crate::drive::{CancelHandle, drive};
+use crate::calls::Desk;
+use crate::drive::{CancelHandle, Watch};
 use crate::engine::base_config;
 use crate::error::EngineError;
 use crate::instance::{CallEnd, Called, YIELD_INTERVAL, classify};
-use crate::python::{CompileEvent, Limits, Observer};
+use crate::interpreter::{CompileEvent, Observer};
+use crate::live::Limits;
 use crate::state::State;
 use crate::wasi::{self, Grant, Traces, Wasi};
 
@@ -79,15 +80,15 @@ impl CommandGuest {
         let Limits { fuel, timeout } = limits;
         let mut store = Store::new(
             &self.engine,
-            State::new(Wasi::new(grant), memory_bytes, 0, cancel.control()),
+            State::new(Wasi::new(grant), Desk::closed(), memory_bytes, 0, cancel.control()),
         );
         store.limiter(|state| &mut state.memory_limit);
         store.data_mut().memory_limit.enter(crate::abi::Phase::User);
         store.set_fuel(fuel).map_err(EngineError::engine)?;
         store.fuel_async_yield_interval(Some(YIELD_INTERVAL)).map_err(EngineError::engine)?;
         let control = store.data().control.clone();
-        let driven = drive(start(&mut store, &self.pre), &control, Instant::now() + timeout, || {});
-        let end = match driven.output {
+        let mut watch = Watch::new(&control, timeout);
+        let end = match watch.drive(start(&mut store, &self.pre), || {}) {
             None => CallEnd::Stopped,
             Some(Ok(())) => CallEnd::Exited(0),
             Some(Err(error)) => classify(&error),
@@ -96,7 +97,7 @@ impl CommandGuest {
         let state = store.data_mut();
         let called = Called {
             end,
-            stop: driven.stop,
+            stop: watch.stop(),
             fuel_used: fuel.saturating_sub(left),
             memory_peak_bytes: state.memory_limit.peak(),
             memory_refused: state.memory_limit.take_refused(),

@@ -26,13 +26,6 @@ pub enum StopCause {
     Cancelled,
 }
 
-/// How a guest's run came to its end.
-pub struct Driven<T> {
-    /// What the future gave; `None` when the guest had to be stopped hard.
-    pub output: Option<T>,
-    pub stop: Option<StopCause>,
-}
-
 /// What the driving thread, the guest's host calls and a canceller share.
 #[derive(Default)]
 pub struct Control {
@@ -77,20 +70,27 @@ impl Control {
         }
     }
 
-    pub async fn sleep_until(&self, until: Instant) {
-        std::future::poll_fn(|_| {
-            let over = Instant::now() >= until || self.interrupted.load(Ordering::Relaxed);
-            *lock(&self.sleeping_until) = (!over).then_some(until);
-            if over { Poll::Ready(()) } else { Poll::Pending }
+    /// Waits until `ready` gives something. `None` when it is `until`, or the guest is interrupted,
+    /// so that it can notice. `ready` sees to it that the waker is woken.
+    pub async fn wait<T>(
+        &self,
+        until: Option<Instant>,
+        mut ready: impl FnMut(&Waker) -> Option<T>,
+    ) -> Option<T> {
+        std::future::poll_fn(|context| {
+            let found = ready(context.waker());
+            let over = self.interrupted.load(Ordering::Relaxed)
+                || until.is_some_and(|until| Instant::now() >= until);
+            let done = found.is_some() || over;
+            *lock(&self.sleeping_until) = until.filter(|_| !done);
+            if done { Poll::Ready(found) } else { Poll::Pending }
         })
-        .await;
+        .await
     }
 
-    pub async fn sleep_forever(&self) {
-        std::future::poll_fn(|_| {
-            if self.interrupted.load(Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
+    /// Waits for nothing but time.
+    pub async fn sleep(&self, until: Option<Instant>) {
+        self.wait(until, |_| None::<()>).await;
     }
 
     fn begin(&self) {
@@ -111,53 +111,74 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Polls `future` to its end. At `deadline`, or when cancelled, `interrupt` is called once and the
-/// guest gets [`GRACE`] to end by itself.
-pub fn drive<F: Future>(
-    future: F,
-    control: &Control,
+/// One execution under the clock: any number of futures that run a guest, one after the other, with
+/// one deadline for all of them.
+pub struct Watch<'a> {
+    control: &'a Control,
     deadline: Instant,
-    mut interrupt: impl FnMut(),
-) -> Driven<F::Output> {
-    let mut future = std::pin::pin!(future);
-    let wakeups =
-        Arc::new(Wakeups { woken: AtomicBool::new(false), thread: std::thread::current() });
-    let waker = Waker::from(Arc::clone(&wakeups));
-    control.begin();
-    let mut stop: Option<(StopCause, Instant)> = None;
-    let output = loop {
-        if let Poll::Ready(output) = Pin::as_mut(&mut future).poll(&mut Context::from_waker(&waker))
-        {
-            if stop.is_none() && Instant::now() >= deadline {
-                // One long host call can overrun the deadline without ever coming back here.
-                stop = Some((StopCause::Timeout, deadline));
+    /// Set once the guest was told to stop, with the time at which its patience ends.
+    stop: Option<(StopCause, Instant)>,
+}
+
+impl<'a> Watch<'a> {
+    pub fn new(control: &'a Control, timeout: Duration) -> Watch<'a> {
+        control.begin();
+        Watch { control, deadline: Instant::now() + timeout, stop: None }
+    }
+
+    pub fn stop(&self) -> Option<StopCause> {
+        self.stop.map(|(cause, _)| cause)
+    }
+
+    /// Polls `future` to its end. At the deadline, or when cancelled, `interrupt` is called once
+    /// and the guest gets [`GRACE`] to end by itself; `None` when it does not.
+    pub fn drive<F: Future>(
+        &mut self,
+        future: F,
+        mut interrupt: impl FnMut(),
+    ) -> Option<F::Output> {
+        let mut future = std::pin::pin!(future);
+        let wakeups =
+            Arc::new(Wakeups { woken: AtomicBool::new(false), thread: std::thread::current() });
+        let waker = Waker::from(Arc::clone(&wakeups));
+        loop {
+            let polled = Pin::as_mut(&mut future).poll(&mut Context::from_waker(&waker));
+            let now = Instant::now();
+            if let Poll::Ready(output) = polled {
+                if self.stop.is_none() && now >= self.deadline {
+                    // One long host call can overrun the deadline without ever coming back here.
+                    self.stop = Some((StopCause::Timeout, self.deadline));
+                }
+                return Some(output);
             }
-            break Some(output);
-        }
-        let now = Instant::now();
-        match stop {
-            Some((_, hard)) if now >= hard => break None,
-            Some(_) => {}
-            None => {
-                if let Some(cause) = due(control, now, deadline) {
-                    stop = Some((cause, now + GRACE));
-                    if control.in_user_code.load(Ordering::Relaxed) {
-                        interrupt();
+            match self.stop {
+                Some((_, hard)) if now >= hard => return None,
+                Some(_) => {}
+                None => {
+                    if let Some(cause) = due(self.control, now, self.deadline) {
+                        self.stop = Some((cause, now + GRACE));
+                        if self.control.in_user_code.load(Ordering::Relaxed) {
+                            interrupt();
+                        }
+                        self.control.interrupted.store(true, Ordering::Relaxed);
+                        continue;
                     }
-                    control.interrupted.store(true, Ordering::Relaxed);
-                    continue;
                 }
             }
+            if !wakeups.woken.swap(false, Ordering::Acquire) {
+                let next_stop = self.stop.map_or(self.deadline, |(_, hard)| hard);
+                let until = lock(&self.control.sleeping_until)
+                    .map_or(next_stop, |sleep| sleep.min(next_stop));
+                std::thread::park_timeout(until.saturating_duration_since(now));
+            }
         }
-        if !wakeups.woken.swap(false, Ordering::Acquire) {
-            let next_stop = stop.map_or(deadline, |(_, hard)| hard);
-            let until =
-                lock(&control.sleeping_until).map_or(next_stop, |sleep| sleep.min(next_stop));
-            std::thread::park_timeout(until.saturating_duration_since(now));
-        }
-    };
-    control.end();
-    Driven { output, stop: stop.map(|(cause, _)| cause) }
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.control.end();
+    }
 }
 
 fn due(control: &Control, now: Instant, deadline: Instant) -> Option<StopCause> {
@@ -190,58 +211,71 @@ impl Wake for Wakeups {
 mod tests {
     use super::*;
 
-    fn in_ms(ms: u64) -> Instant {
-        Instant::now() + Duration::from_millis(ms)
+    fn watch(control: &Control, ms: u64) -> Watch<'_> {
+        Watch::new(control, Duration::from_millis(ms))
     }
 
     #[test]
     fn a_sleep_ends_when_its_time_has_come() {
         let control = Control::default();
-        let driven = drive(control.sleep_until(in_ms(5)), &control, in_ms(10_000), || {});
-        assert!(driven.output.is_some() && driven.stop.is_none());
+        let mut watch = watch(&control, 10_000);
+        let soon = Instant::now() + Duration::from_millis(5);
+        assert!(watch.drive(control.sleep(Some(soon)), || {}).is_some());
+        assert_eq!(watch.stop(), None);
     }
 
     #[test]
     fn what_ends_after_the_deadline_was_not_in_time() {
         let control = Control::default();
+        let mut watch = watch(&control, 1);
         let late = async { std::thread::sleep(Duration::from_millis(5)) };
-        let driven = drive(late, &control, in_ms(1), || {});
-        assert_eq!((driven.output, driven.stop), (Some(()), Some(StopCause::Timeout)));
+        assert_eq!(watch.drive(late, || {}), Some(()));
+        assert_eq!(watch.stop(), Some(StopCause::Timeout));
     }
 
     #[test]
     fn the_deadline_ends_a_sleep_without_end() {
         let control = Control::default();
-        let driven = drive(control.sleep_forever(), &control, in_ms(5), || {});
-        assert!(driven.output.is_some());
-        assert_eq!(driven.stop, Some(StopCause::Timeout));
+        let mut watch = watch(&control, 5);
+        assert!(watch.drive(control.sleep(None), || {}).is_some());
+        assert_eq!(watch.stop(), Some(StopCause::Timeout));
     }
 
     #[test]
     fn what_ignores_the_interrupt_is_dropped() {
         let control = Control::default();
-        control.enter(Phase::User);
+        let mut watch = watch(&control, 1);
         let mut interrupts = 0;
         let never = std::future::poll_fn(|context| {
             control.enter(Phase::User);
             context.waker().wake_by_ref();
             Poll::<()>::Pending
         });
-        let driven = drive(never, &control, in_ms(1), || interrupts += 1);
-        assert!(driven.output.is_none());
-        assert_eq!((driven.stop, interrupts), (Some(StopCause::Timeout), 1));
+        assert!(watch.drive(never, || interrupts += 1).is_none());
+        assert_eq!((watch.stop(), interrupts), (Some(StopCause::Timeout), 1));
     }
 
     #[test]
     fn cancel_from_another_thread_ends_a_wait() {
         let control = Control::default();
+        let mut watch = watch(&control, 60_000);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(20));
                 control.cancel();
             });
-            let driven = drive(control.sleep_forever(), &control, in_ms(60_000), || {});
-            assert_eq!(driven.stop, Some(StopCause::Cancelled));
+            watch.drive(control.sleep(None), || {});
         });
+        assert_eq!(watch.stop(), Some(StopCause::Cancelled));
+    }
+
+    #[test]
+    fn a_cancel_between_two_runs_of_one_execution_is_not_lost() {
+        let control = Control::default();
+        let mut watch = watch(&control, 60_000);
+        assert_eq!(watch.drive(async { 1 }, || {}), Some(1));
+        control.cancel();
+        assert!(watch.drive(control.sleep(None), || {}).is_some());
+        assert_eq!(watch.stop(), Some(StopCause::Cancelled));
     }
 }

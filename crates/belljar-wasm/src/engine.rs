@@ -6,6 +6,7 @@ use wasmtime::{Caller, Config, Engine, InstancePre, Linker, Module, OptLevel};
 
 use crate::abi::{IMPORT_MODULE, Layout, Phase};
 use crate::error::EngineError;
+use crate::host_call;
 use crate::memory::{SlotCreator, SlotPool};
 use crate::stacks::StackPool;
 use crate::state::State;
@@ -74,16 +75,7 @@ pub fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     wasi::add_to_linker(&mut linker)?;
     linker.func_wrap(IMPORT_MODULE, "phase", enter_phase)?;
-    linker.func_wrap(
-        IMPORT_MODULE,
-        "host_call",
-        |_: Caller<'_, State>, _request: u32, _len: u32| -1i32,
-    )?;
-    linker.func_wrap(
-        IMPORT_MODULE,
-        "host_take",
-        |_: Caller<'_, State>, _reply: u32, _size: u32| {},
-    )?;
+    host_call::add_to_linker(&mut linker)?;
     Ok(linker)
 }
 

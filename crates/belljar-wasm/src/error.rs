@@ -51,6 +51,12 @@ pub enum EngineError {
         /// The least that works.
         needed: u64,
     },
+    /// The interpreter could not be put back to where it was, so there is none any more.
+    #[error("the interpreter is gone: it could not be put back to its state before the last cell")]
+    Lost,
+    /// There is no cell to go on with.
+    #[error("no cell is waiting for answers")]
+    NotWaiting,
     /// The system failed us.
     #[error("{0}")]
     Io(#[from] std::io::Error),

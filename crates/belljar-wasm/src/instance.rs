@@ -4,26 +4,35 @@ use std::pin::pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
 
-use belljar_core::limits::{MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES};
+use belljar_core::limits::{MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, WASM_PAGE_BYTES};
 use wasmtime::{Memory, Store, Trap, TypedFunc};
 
 use crate::abi::{
     EVAL_BREAKER_SIGNALS, Layout, MAX_RANDOM_STATE_BYTES, RANDOM_STATE_USED_UP,
     REQUEST_BUFFER_BYTES,
 };
-use crate::drive::{Control, StopCause, drive};
+use crate::calls::Desk;
+use crate::drive::{Control, StopCause, Watch};
 use crate::engine::ReadyGuest;
 use crate::error::EngineError;
+use crate::memory::{MemoryState, SlotMemory, take_newest};
 use crate::state::{REQUEST_FUEL, State};
 use crate::wasi::{Abort, Wasi};
 
 /// Fuel between two looks at the clock: some fifteen microseconds of work.
 pub const YIELD_INTERVAL: u64 = 100_000;
 
+/// What a guest's host keeps for it.
+pub struct Holdings {
+    pub wasi: Wasi,
+    pub desk: Desk,
+}
+
 pub struct Instance {
     store: Store<State>,
+    /// Dropped after the store, which holds the other half.
+    slot: Arc<SlotMemory>,
     memory: Memory,
     allocate: TypedFunc<u32, u32>,
     call: TypedFunc<(u32, u32), u64>,
@@ -75,13 +84,14 @@ pub enum CallEnd {
 impl Instance {
     pub fn new(
         guest: &ReadyGuest,
-        wasi: Wasi,
+        holdings: Holdings,
         memory_bytes: u64,
         control: Arc<Control>,
     ) -> Result<Instance, EngineError> {
+        let Holdings { wasi, desk } = holdings;
         let mut store = Store::new(
             &guest.engine,
-            State::new(wasi, memory_bytes, guest.slots.image_len(), control),
+            State::new(wasi, desk, memory_bytes, guest.slots.image_len(), control),
         );
         store.limiter(|state| &mut state.memory_limit);
         let instance =
@@ -96,14 +106,53 @@ impl Instance {
             .map_err(|_| EngineError::abi("belljar_call"))?;
         store.data_mut().memory = Some(memory);
         store.fuel_async_yield_interval(Some(YIELD_INTERVAL)).map_err(EngineError::engine)?;
-        let mut instance =
-            Instance { store, memory, allocate, call, layout: guest.layout, interrupted: false };
-        instance.renew_random()?;
-        Ok(instance)
+        let slot = take_newest().ok_or_else(|| EngineError::abi("memory"))?;
+        Ok(Instance {
+            store,
+            slot,
+            memory,
+            allocate,
+            call,
+            layout: guest.layout,
+            interrupted: false,
+        })
+    }
+
+    /// Makes a new guest one that was saved before.
+    pub fn load(&mut self, state: &MemoryState) -> Result<(), EngineError> {
+        let more = state.size().checked_sub(self.slot.size());
+        let pages = more.ok_or_else(|| EngineError::abi("the saved memory is too small"))? as u64
+            / WASM_PAGE_BYTES;
+        if pages > 0 {
+            at_once(self.memory.grow_async(&mut self.store, pages)).map_err(|_| {
+                let limit = &self.store.data().memory_limit;
+                EngineError::MemoryTooSmall { given: limit.bytes(), needed: state.size() as u64 }
+            })?;
+        }
+        // SAFETY: the guest does not run, and `self` is borrowed for the whole call.
+        Ok(unsafe { self.slot.apply(state) }?)
+    }
+
+    /// What the guest's memory holds. With `settle`, taking it again costs less.
+    pub fn capture(&mut self, settle: bool) -> Result<MemoryState, EngineError> {
+        // SAFETY: the guest does not run, and `self` is borrowed for the whole call.
+        Ok(unsafe { self.slot.capture(settle) }?)
+    }
+
+    /// The guest will not run for a while.
+    pub fn rest(&mut self) -> Result<(), EngineError> {
+        // SAFETY: the guest does not run, and `self` is borrowed for the whole call.
+        Ok(unsafe { self.slot.rest() }?)
+    }
+
+    /// Ends the guest; what the host kept for it remains.
+    pub fn into_holdings(self) -> Holdings {
+        let State { wasi, desk, .. } = self.store.into_data();
+        Holdings { wasi, desk }
     }
 
     /// Gives the interpreter's shared random generator a state nobody else has.
-    fn renew_random(&mut self) -> Result<(), EngineError> {
+    pub fn renew_random(&mut self) -> Result<(), EngineError> {
         let Layout { random_index, random_state, random_state_bytes, .. } = self.layout;
         let mut state = [0; MAX_RANDOM_STATE_BYTES];
         let state = state
@@ -124,12 +173,12 @@ impl Instance {
             .map_err(|_| EngineError::abi("layout"))
     }
 
-    fn control(&self) -> Arc<Control> {
-        Arc::clone(&self.store.data().control)
-    }
-
     pub fn wasi_mut(&mut self) -> &mut Wasi {
         &mut self.store.data_mut().wasi
+    }
+
+    pub fn desk_mut(&mut self) -> &mut Desk {
+        &mut self.store.data_mut().desk
     }
 
     /// Sends a request to the guest's driver and runs it to its end, whatever that is.
@@ -137,7 +186,7 @@ impl Instance {
         &mut self,
         request: &[u8],
         fuel: u64,
-        timeout: Duration,
+        watch: &mut Watch<'_>,
     ) -> Result<Called, EngineError> {
         if request.len() > MAX_REQUEST_BYTES {
             return Err(EngineError::RequestTooLarge { bytes: request.len() });
@@ -145,17 +194,15 @@ impl Instance {
         self.settle_interrupt();
         self.store.set_fuel(REQUEST_FUEL).map_err(EngineError::engine)?;
         self.store.data_mut().meter.start(fuel);
-        let deadline = Instant::now() + timeout;
-        let control = self.control();
         let words = InterruptWords::new(&self.memory, &self.store, &self.layout);
         let future =
             send(&mut self.store, self.memory, &self.allocate, &self.call, &self.layout, request);
-        // SAFETY: `drive` calls this between two polls of the only future that runs this guest, on
+        // SAFETY: the watch calls this between two polls of the only future that runs this guest, on
         // the same thread, so nothing else touches the memory; it neither moves nor shrinks while
         // the store lives, and the store outlives the call.
-        let driven = drive(future, &control, deadline, || unsafe { words.trip() });
-        self.interrupted = driven.stop.is_some();
-        let end = match driven.output {
+        let output = watch.drive(future, || unsafe { words.trip() });
+        self.interrupted = watch.stop().is_some();
+        let end = match output {
             None => CallEnd::Stopped,
             Some(Ok(packed)) => self.find_answer(packed),
             Some(Err(error)) => match classify(&error) {
@@ -169,7 +216,7 @@ impl Instance {
             if matches!(end, CallEnd::OutOfFuel) { fuel } else { state.meter.used(left) };
         Ok(Called {
             end,
-            stop: driven.stop,
+            stop: watch.stop(),
             fuel_used,
             memory_peak_bytes: state.memory_limit.peak(),
             memory_refused: state.memory_limit.take_refused(),

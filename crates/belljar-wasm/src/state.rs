@@ -6,6 +6,7 @@ use belljar_core::limits::DRIVER_MEMORY_RESERVE;
 use wasmtime::{Memory, ResourceLimiter};
 
 use crate::abi::Phase;
+use crate::calls::Desk;
 use crate::drive::Control;
 use crate::wasi::Wasi;
 
@@ -18,6 +19,7 @@ const MAX_TABLES: usize = 4;
 /// The data of a guest's store.
 pub struct State {
     pub wasi: Wasi,
+    pub desk: Desk,
     pub control: Arc<Control>,
     /// Known once the guest is instantiated.
     pub memory: Option<Memory>,
@@ -27,9 +29,16 @@ pub struct State {
 
 impl State {
     /// `image_bytes` is the part of its memory that a guest is born with.
-    pub fn new(wasi: Wasi, memory_bytes: u64, image_bytes: usize, control: Arc<Control>) -> State {
+    pub fn new(
+        wasi: Wasi,
+        desk: Desk,
+        memory_bytes: u64,
+        image_bytes: usize,
+        control: Arc<Control>,
+    ) -> State {
         State {
             wasi,
+            desk,
             control,
             memory: None,
             memory_limit: MemoryLimit::new(memory_bytes, image_bytes),
@@ -60,6 +69,11 @@ impl MemoryLimit {
 
     pub fn enter(&mut self, phase: Phase) {
         self.driver = phase == Phase::Driver;
+    }
+
+    /// What the policy allows.
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
     }
 
     /// The most memory the guest has had, in bytes.

@@ -3,15 +3,17 @@
 use std::path::PathBuf;
 
 use belljar_core::{Backend, ExecutionPolicy, RuntimeType, SandboxError};
+use belljar_wasm::LineSink;
 
 use crate::home::Home;
 use crate::logging::SandboxLogger;
 use crate::plan::LaunchPlan;
 use crate::sandbox::Sandbox;
-use crate::wasm::PythonSandbox;
+use crate::tools::{InputSource, Tools};
+use crate::wasm::{JavaScriptSandbox, PythonSandbox};
 
 /// What to run where. `SandboxConfig::default()` is Python on wasm with the strict policy.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct SandboxConfig {
     /// The language.
     pub runtime: RuntimeType,
@@ -29,6 +31,16 @@ pub struct SandboxConfig {
     pub code_name: Option<String>,
     /// Belljar's own directory, if not the one the environment names.
     pub home: Option<Home>,
+    /// Functions the guest may call.
+    pub tools: Tools,
+    /// Told each line of stdout while code runs, and the rest at its end. The code waits meanwhile.
+    pub on_stdout: Option<LineSink>,
+    /// Told each line of stderr.
+    pub on_stderr: Option<LineSink>,
+    /// Who answers `input()`; without, it is refused.
+    pub on_input: Option<InputSource>,
+    /// The name a session has in its results.
+    pub session_id: Option<String>,
 }
 
 impl SandboxConfig {
@@ -55,9 +67,11 @@ fn launch(plan: LaunchPlan, config: &SandboxConfig) -> Result<Box<dyn Sandbox>, 
         (Backend::Wasm, RuntimeType::Python) => {
             Ok(Box::new(PythonSandbox::from_plan(plan, config)?))
         }
+        (Backend::Wasm, RuntimeType::Javascript) => {
+            Ok(Box::new(JavaScriptSandbox::from_plan(plan, config)?))
+        }
         (
-            Backend::Wasm
-            | Backend::Native
+            Backend::Native
             | Backend::Pyodide
             | Backend::Docker
             | Backend::E2b

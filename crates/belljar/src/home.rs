@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use belljar_core::SandboxError;
+use belljar_core::{RuntimeType, SandboxError};
 
 /// The variable that moves Belljar's directory.
 pub const HOME_VARIABLE: &str = "BELLJAR_HOME";
@@ -65,6 +65,24 @@ impl Home {
     #[must_use]
     pub fn cache(&self) -> PathBuf {
         self.root.join("cache")
+    }
+
+    /// Where sessions are kept.
+    #[must_use]
+    pub fn sessions(&self) -> PathBuf {
+        self.root.join("sessions")
+    }
+
+    /// Belljar's configuration file.
+    #[must_use]
+    pub fn config_file(&self) -> PathBuf {
+        self.root.join("config.toml")
+    }
+
+    /// What was typed into the shell of a language.
+    #[must_use]
+    pub fn history(&self, language: RuntimeType) -> PathBuf {
+        self.root.join(format!("history-{language}"))
     }
 
     /// The Python guest that is used instead of the embedded one when it exists.

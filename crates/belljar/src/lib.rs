@@ -12,20 +12,29 @@ pub mod packages;
 pub mod plan;
 pub mod policy_file;
 pub mod sandbox;
+pub mod sessions;
+mod snapshot;
+mod snapshot_file;
+pub mod tools;
 pub mod wasm;
 pub mod workspace;
+mod workspace_files;
 
 pub use belljar_core as core;
 pub use belljar_core::{
-    Backend, ExecutionPolicy, Field, FieldIssue, GuestError, Meta, Network, Origin, Outcome,
-    PolicyLayer, PolicyValidationError, Preset, ResolvedPolicy, RuntimeType, SandboxError,
-    SandboxExecutionError, SandboxResult, Status, Stop, Survives,
+    Backend, CellValue, ExecutionPolicy, Field, FieldIssue, GuestError, Meta, Network, Origin,
+    Outcome, PolicyLayer, PolicyValidationError, Preset, ResolvedPolicy, RuntimeType, SandboxError,
+    SandboxExecutionError, SandboxResult, StateAfter, Status, Stop, Survives, ToolAnswer, ToolCall,
+    ToolFailure, ToolOutcome, ToolUsage,
 };
-pub use belljar_wasm::CancelHandle;
+pub use belljar_wasm::{CancelHandle, Completions, LineSink, Variable};
 pub use factory::{SandboxConfig, create_sandbox};
 pub use home::Home;
 pub use logging::{LogFormat, SandboxLogger, SecurityEvent};
 pub use plan::LaunchPlan;
 pub use policy_file::load_policy;
 pub use sandbox::{Sandbox, SandboxBase};
-pub use wasm::{PythonSandbox, run_untrusted_python};
+pub use sessions::{Session, SessionRecord, SessionStore};
+pub use snapshot::{Files, Snapshot, SnapshotInfo};
+pub use tools::{InputSource, ToolRequest, Tools};
+pub use wasm::{JavaScriptSandbox, PythonSandbox, run_untrusted_python};

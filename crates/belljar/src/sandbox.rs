@@ -3,10 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use belljar_core::units::format_bytes;
-use belljar_core::{ExecutionPolicy, GuestError, RuntimeType, SandboxError, SandboxResult, limits};
+use belljar_core::{
+    ExecutionPolicy, GuestError, RuntimeType, SandboxError, SandboxResult, ToolAnswer, ToolCall,
+    limits,
+};
+use belljar_wasm::{Completions, Variable};
 
 use crate::CancelHandle;
 use crate::logging::SandboxLogger;
+use crate::snapshot::{Files, Snapshot};
 
 /// What every sandbox has, whatever runs it.
 #[derive(Debug, Clone)]
@@ -32,7 +37,7 @@ impl SandboxBase {
     }
 }
 
-/// One isolated interpreter.
+/// One isolated interpreter. What needs a session is refused by default.
 pub trait Sandbox: Send {
     /// What every sandbox has.
     fn base(&self) -> &SandboxBase;
@@ -55,6 +60,90 @@ pub trait Sandbox: Send {
 
     /// A handle with which another thread can stop the execution that is running.
     fn cancel_handle(&self) -> CancelHandle;
+
+    /// Begins a session: from now on state lives from one execution to the next, and the variable
+    /// `context` holds what is given here. A session that was there before is gone.
+    ///
+    /// # Errors
+    /// When the backend or its guest keeps no state, or the context does not fit.
+    fn initialize(&mut self, _context: serde_json::Value) -> Result<(), SandboxError> {
+        Err(keeps_no_state("a context"))
+    }
+
+    /// A variable of the session; `None` when there is none of that name.
+    ///
+    /// # Errors
+    /// Outside a session, or when the value cannot be shown within the limits.
+    fn get_variable(&mut self, _name: &str) -> Result<Option<Variable>, SandboxError> {
+        Err(keeps_no_state("a variable"))
+    }
+
+    /// What could stand at `cursor` in the code, both counted in characters.
+    ///
+    /// # Errors
+    /// Outside a session.
+    fn complete(&mut self, _code: &str, _cursor: usize) -> Result<Completions, SandboxError> {
+        Err(keeps_no_state("completion"))
+    }
+
+    /// The calls that a suspended execution waits for.
+    fn pending_calls(&mut self) -> Vec<ToolCall> {
+        Vec::new()
+    }
+
+    /// Goes on with a suspended execution. Calls without an answer go on waiting.
+    ///
+    /// # Errors
+    /// When none is suspended, or an answer is to a call that does not wait.
+    fn resume(&mut self, _answers: Vec<ToolAnswer>) -> Result<SandboxResult, SandboxError> {
+        Err(keeps_no_state("resuming"))
+    }
+
+    /// The session as a value. It lives on, untouched.
+    ///
+    /// # Errors
+    /// Outside a session, or when the workspace's files are wanted and cannot be copied.
+    fn snapshot(&mut self, _files: Files) -> Result<Snapshot, SandboxError> {
+        Err(keeps_no_state("a snapshot"))
+    }
+
+    /// Becomes the session that a snapshot holds. Files in it are put into this sandbox's
+    /// workspace; what else is there remains.
+    ///
+    /// # Errors
+    /// When the snapshot is of another language or guest, needs more memory than the policy gives,
+    /// or its files cannot be written. The session is as it was before then.
+    fn restore(&mut self, _snapshot: &Snapshot) -> Result<(), SandboxError> {
+        Err(keeps_no_state("restoring"))
+    }
+
+    /// A second session that goes on from where this one is, in a copy of its workspace. Neither
+    /// sees anything of the other.
+    ///
+    /// # Errors
+    /// Outside a session, or when the workspace cannot be copied.
+    fn fork(&mut self) -> Result<Box<dyn Sandbox>, SandboxError> {
+        Err(keeps_no_state("a fork"))
+    }
+
+    /// Ends the session and gives back everything it held. The sandbox can be used again.
+    ///
+    /// # Errors
+    /// When something could not be given back.
+    fn destroy(&mut self) -> Result<(), SandboxError> {
+        Ok(())
+    }
+
+    /// The name of the session, if it has one.
+    fn session_id(&self) -> Option<&str> {
+        None
+    }
+
+    /// Stops the execution that is running, from another thread through [`Sandbox::cancel_handle`].
+    /// Does nothing when none runs.
+    fn cancel(&self) {
+        self.cancel_handle().cancel();
+    }
 
     /// Whether the code compiles. Executes nothing.
     ///
@@ -85,6 +174,11 @@ pub trait Sandbox: Send {
     }
 }
 
+/// What a sandbox without sessions says to everything that needs one.
+fn keeps_no_state(wanted: &str) -> SandboxError {
+    SandboxError::NotInSession { wanted: wanted.to_owned() }
+}
+
 /// Refuses source code no guest should be given.
 ///
 /// # Errors
@@ -105,50 +199,7 @@ pub fn check_source(code: &str) -> Result<(), SandboxError> {
 
 #[cfg(test)]
 mod tests {
-    use belljar_core::{Meta, Outcome};
-
     use super::*;
-
-    /// Says that everything went well.
-    struct Echo(SandboxBase);
-
-    impl Sandbox for Echo {
-        fn base(&self) -> &SandboxBase {
-            &self.0
-        }
-
-        fn runtime(&self) -> RuntimeType {
-            RuntimeType::Python
-        }
-
-        fn execute(&mut self, code: &str) -> Result<SandboxResult, SandboxError> {
-            let mut result = SandboxResult::new(Outcome::Finished, Meta::default());
-            result.stdout = code.to_owned();
-            self.log_execution_metrics(&result);
-            Ok(result)
-        }
-
-        fn cancel_handle(&self) -> CancelHandle {
-            CancelHandle::default()
-        }
-
-        fn check_code(&mut self, code: &str) -> Result<Option<GuestError>, SandboxError> {
-            Ok(code.ends_with('+').then(GuestError::default))
-        }
-    }
-
-    #[test]
-    fn the_trait_can_be_boxed_and_hands_out_its_base() {
-        let (logger, log) = SandboxLogger::captured();
-        let base = SandboxBase::new(ExecutionPolicy::default(), "/tmp/w", Some(logger));
-        let mut sandbox: Box<dyn Sandbox> = Box::new(Echo(base));
-        assert_eq!(sandbox.execute("x").unwrap().stdout, "x");
-        assert_eq!(sandbox.validate_code("x = 1 +"), Ok(false));
-        assert_eq!(sandbox.validate_code("x = 1"), Ok(true));
-        assert_eq!(sandbox.policy(), &ExecutionPolicy::default());
-        assert_eq!(sandbox.workspace(), Path::new("/tmp/w"));
-        assert_eq!(log.events().len(), 1);
-    }
 
     #[test]
     fn source_over_the_cap_is_refused() {

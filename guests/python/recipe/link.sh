@@ -10,7 +10,7 @@ GUEST_CFLAGS=(-O3 -DNDEBUG -DPy_BUILD_CORE=1 -std=c11 -fvisibility=hidden -Wall 
     -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_GETPID -D_WASI_EMULATED_PROCESS_CLOCKS -D_WASI_EMULATED_MMAN)
 
 # Everything of ours that a link depends on, for step keys.
-own_sources_hash() { hash_of "$PYTHON_GUEST_DIR"/{shim,modules} "$RECIPE_DIR/link.sh"; }
+own_sources_hash() { hash_of "$GUESTS_DIR/abi.h" "$PYTHON_GUEST_DIR"/{shim,modules} "$RECIPE_DIR/link.sh"; }
 
 # link_guest CROSS OUT: the reactor that is shipped, against the build in $BUILD_DIR/CROSS.
 link_guest() {
@@ -44,8 +44,8 @@ compile_own() {
             *) flags+=("$argument") && continue ;;
         esac
         # Our sources lie outside $BUILD_DIR, so they need a prefix map of their own.
-        "$TOOLS/wasi-clang" "${GUEST_CFLAGS[@]}" -ffile-prefix-map="$PYTHON_GUEST_DIR"=/belljar/python \
-            -I"$CPYTHON_SRC/Include" -I"$CPYTHON_SRC/Include/internal" -I"$BUILD_DIR/$cross" \
+        "$TOOLS/wasi-clang" "${GUEST_CFLAGS[@]}" -ffile-prefix-map="$GUESTS_DIR"=/belljar \
+            -I"$GUESTS_DIR" -I"$CPYTHON_SRC/Include" -I"$CPYTHON_SRC/Include/internal" -I"$BUILD_DIR/$cross" \
             -I"$CPYTHON_SRC/Modules/_hacl" -I"$CPYTHON_SRC/Modules/_hacl/include" \
             ${flags[@]+"${flags[@]}"} -c "$argument" -o "$objects/$(basename "$(dirname "$argument")")-$(basename "$argument" .c).o"
     done

@@ -151,11 +151,14 @@ BELLJAR_EXPORT("belljar_layout") const uint32_t *belljar_layout(void) {
     PyObject *instance = random ? PyObject_GetAttrString(random, "_inst") : NULL;
     if (instance == NULL) die("finding random._inst");
     /* Modules/_randommodule.c: PyObject_HEAD; int index; uint32_t state[624]. */
-    layout[0] = (uint32_t)(uintptr_t)&_PyRuntime.signals.handlers[SIGINT].tripped;
-    layout[1] = (uint32_t)(uintptr_t)&_PyRuntime.signals.is_tripped;
-    layout[2] = (uint32_t)(uintptr_t)&_PyRuntime.main_tstate->eval_breaker;
-    layout[3] = (uint32_t)((uintptr_t)instance + sizeof(PyObject));
-    layout[4] = (uint32_t)(uintptr_t)request_buffer;
+    char *generator = (char *)instance + sizeof(PyObject);
+    layout[BELLJAR_INTERRUPT_TRIPPED] = (uint32_t)(uintptr_t)&_PyRuntime.signals.handlers[SIGINT].tripped;
+    layout[BELLJAR_ANY_TRIPPED] = (uint32_t)(uintptr_t)&_PyRuntime.signals.is_tripped;
+    layout[BELLJAR_EVAL_BREAKER] = (uint32_t)(uintptr_t)&_PyRuntime.main_tstate->eval_breaker;
+    layout[BELLJAR_RANDOM_INDEX] = (uint32_t)(uintptr_t)generator;
+    layout[BELLJAR_RANDOM_STATE] = (uint32_t)(uintptr_t)(generator + sizeof(int));
+    layout[BELLJAR_RANDOM_STATE_BYTES] = 624 * sizeof(uint32_t);
+    layout[BELLJAR_REQUEST_BUFFER] = (uint32_t)(uintptr_t)request_buffer;
     Py_DECREF(instance);
     Py_DECREF(random);
     return layout;

@@ -60,6 +60,9 @@ fn rows(plan: &LaunchPlan, settings: &Settings) -> Vec<(String, String)> {
     limit(Field::WorkspaceMaxBytes, limits.workspace_max_bytes.map(format_bytes));
     limit(Field::WorkspaceMaxFiles, limits.workspace_max_files.map(group_digits));
     limit(Field::MaxProcesses, limits.max_processes.map(group_digits));
+    limit(Field::MaxToolCalls, limits.max_tool_calls.map(group_digits));
+    limit(Field::MaxToolBytes, limits.max_tool_bytes.map(format_bytes));
+    limit(Field::MaxRlmDepth, limits.max_rlm_depth.map(group_digits));
     limit(Field::Network, limits.network.map(|network| network.as_str().to_owned()));
     limit(Field::Deterministic, Some(plan.policy.deterministic().to_string()));
     if !plan.policy.block_imports().is_empty() {

@@ -7,4 +7,6 @@ mod explain;
 pub(crate) mod generate;
 pub(crate) mod packages;
 pub(crate) mod policy;
+pub(crate) mod repl;
 pub(crate) mod run;
+pub(crate) mod session;

@@ -1,6 +1,7 @@
 //! The rules every value has to keep.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use super::fields::{Field, PolicyValues};
@@ -21,16 +22,22 @@ pub(super) fn layer(layer: &PolicyLayer) -> Vec<FieldIssue> {
         (Field::StdoutMaxBytes, &layer.stdout_max_bytes, limits::MAX_OUTPUT_BYTES),
         (Field::StderrMaxBytes, &layer.stderr_max_bytes, limits::MAX_OUTPUT_BYTES),
         (Field::WorkspaceMaxBytes, &layer.workspace_max_bytes, limits::MAX_WORKSPACE_BYTES),
+        (Field::MaxToolBytes, &layer.max_tool_bytes, limits::MAX_TOOL_BYTES),
     ] {
         issues.check(field, setting.as_ref(), |size| within(*size, max, with_unit));
     }
     for (field, setting, max) in [
         (Field::WorkspaceMaxFiles, &layer.workspace_max_files, limits::MAX_WORKSPACE_FILES),
         (Field::MaxProcesses, &layer.max_processes, limits::MAX_PROCESSES),
+        (Field::MaxToolCalls, &layer.max_tool_calls, limits::MAX_TOOL_CALLS),
+        (Field::MaxRlmDepth, &layer.max_rlm_depth, limits::MAX_RLM_DEPTH),
     ] {
         issues.check(field, setting.as_ref(), |number| within(*number, max, plain));
     }
     issues.check(Field::TimeoutSeconds, layer.timeout_seconds.as_ref(), |time| timeout(*time));
+    issues.check(Field::IdleTimeoutSeconds, layer.idle_timeout_seconds.as_ref(), |time| {
+        idle_timeout(*time)
+    });
     issues.check(Field::MountHostDir, layer.mount_host_dir.as_ref(), |path| host_path(path));
     issues.check(Field::MountDataDir, layer.mount_data_dir.as_ref(), |path| {
         path.as_deref().map_or(Ok(()), host_path)
@@ -129,17 +136,27 @@ fn timeout(seconds: f64) -> Result<(), String> {
             "must be a finite number of seconds, but is {seconds}; every execution has a time limit"
         ));
     }
+    let range = limits::MIN_TIMEOUT_SECONDS..=limits::MAX_TIMEOUT_SECONDS;
+    duration(seconds, range, "24 hours")
+}
+
+fn idle_timeout(seconds: f64) -> Result<(), String> {
+    if !seconds.is_finite() {
+        return Err(format!("must be a finite number of seconds, but is {seconds}"));
+    }
+    let range = limits::MIN_IDLE_TIMEOUT_SECONDS..=limits::MAX_IDLE_TIMEOUT_SECONDS;
+    duration(seconds, range, "a year")
+}
+
+fn duration(seconds: f64, range: RangeInclusive<f64>, longest: &str) -> Result<(), String> {
     if seconds <= 0.0 {
         return Err(format!("must be greater than 0, but is {seconds}"));
     }
-    if seconds < limits::MIN_TIMEOUT_SECONDS {
-        return Err(format!("must be at least {}, but is {seconds}", limits::MIN_TIMEOUT_SECONDS));
+    if seconds < *range.start() {
+        return Err(format!("must be at least {}, but is {seconds}", range.start()));
     }
-    if seconds > limits::MAX_TIMEOUT_SECONDS {
-        return Err(format!(
-            "must be at most {} (24 hours), but is {seconds}",
-            limits::MAX_TIMEOUT_SECONDS
-        ));
+    if seconds > *range.end() {
+        return Err(format!("must be at most {} ({longest}), but is {seconds}", range.end()));
     }
     Ok(())
 }

@@ -59,6 +59,18 @@ pub struct PolicyValues {
     /// Processes the guest may have at once, where the backend has processes.
     #[schemars(range(min = 1, max = limits::MAX_PROCESSES))]
     pub max_processes: u64,
+    /// Calls of tools one execution may make, whatever becomes of them.
+    #[schemars(range(min = 1, max = limits::MAX_TOOL_CALLS))]
+    pub max_tool_calls: u64,
+    /// Bytes of the arguments and results of tools in one execution, as JSON.
+    #[schemars(range(min = 1, max = limits::MAX_TOOL_BYTES))]
+    pub max_tool_bytes: u64,
+    /// How deep `rlm_query` may be nested.
+    #[schemars(range(min = 1, max = limits::MAX_RLM_DEPTH))]
+    pub max_rlm_depth: u64,
+    /// Seconds after which a session that nobody used may be removed.
+    #[schemars(range(min = limits::MIN_IDLE_TIMEOUT_SECONDS, max = limits::MAX_IDLE_TIMEOUT_SECONDS))]
+    pub idle_timeout_seconds: f64,
     /// Whether the guest may use the network.
     pub network: Network,
     /// Fixed clock and seeded randomness, so that a run can be repeated exactly.
@@ -86,6 +98,10 @@ impl Default for PolicyValues {
             workspace_max_bytes: 256 * 1024 * 1024,
             workspace_max_files: 10_000,
             max_processes: 64,
+            max_tool_calls: 1000,
+            max_tool_bytes: 64 * 1024 * 1024,
+            max_rlm_depth: 3,
+            idle_timeout_seconds: 86_400.0,
             network: Network::Denied,
             deterministic: false,
             block_imports: Vec::new(),
@@ -111,6 +127,10 @@ pub enum Field {
     WorkspaceMaxBytes,
     WorkspaceMaxFiles,
     MaxProcesses,
+    MaxToolCalls,
+    MaxToolBytes,
+    MaxRlmDepth,
+    IdleTimeoutSeconds,
     Network,
     Deterministic,
     BlockImports,
@@ -118,7 +138,7 @@ pub enum Field {
 
 impl Field {
     /// Every field, in the order of [`PolicyValues`].
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 21] = [
         Self::FuelBudget,
         Self::MemoryBytes,
         Self::StdoutMaxBytes,
@@ -133,6 +153,10 @@ impl Field {
         Self::WorkspaceMaxBytes,
         Self::WorkspaceMaxFiles,
         Self::MaxProcesses,
+        Self::MaxToolCalls,
+        Self::MaxToolBytes,
+        Self::MaxRlmDepth,
+        Self::IdleTimeoutSeconds,
         Self::Network,
         Self::Deterministic,
         Self::BlockImports,
@@ -156,6 +180,10 @@ impl Field {
             Self::WorkspaceMaxBytes => "workspace_max_bytes",
             Self::WorkspaceMaxFiles => "workspace_max_files",
             Self::MaxProcesses => "max_processes",
+            Self::MaxToolCalls => "max_tool_calls",
+            Self::MaxToolBytes => "max_tool_bytes",
+            Self::MaxRlmDepth => "max_rlm_depth",
+            Self::IdleTimeoutSeconds => "idle_timeout_seconds",
             Self::Network => "network",
             Self::Deterministic => "deterministic",
             Self::BlockImports => "block_imports",

@@ -33,6 +33,10 @@ pub struct PolicyLayer {
     pub(super) workspace_max_bytes: Option<Setting<u64>>,
     pub(super) workspace_max_files: Option<Setting<u64>>,
     pub(super) max_processes: Option<Setting<u64>>,
+    pub(super) max_tool_calls: Option<Setting<u64>>,
+    pub(super) max_tool_bytes: Option<Setting<u64>>,
+    pub(super) max_rlm_depth: Option<Setting<u64>>,
+    pub(super) idle_timeout_seconds: Option<Setting<f64>>,
     pub(super) network: Option<Setting<Network>>,
     pub(super) deterministic: Option<Setting<bool>>,
     pub(super) block_imports: Option<Setting<Vec<String>>>,
@@ -56,6 +60,10 @@ impl Default for PolicyLayer {
             workspace_max_bytes: None,
             workspace_max_files: None,
             max_processes: None,
+            max_tool_calls: None,
+            max_tool_bytes: None,
+            max_rlm_depth: None,
+            idle_timeout_seconds: None,
             network: None,
             deterministic: None,
             block_imports: None,
@@ -79,6 +87,10 @@ macro_rules! for_each_plain_field {
         $apply!(WorkspaceMaxBytes, workspace_max_bytes);
         $apply!(WorkspaceMaxFiles, workspace_max_files);
         $apply!(MaxProcesses, max_processes);
+        $apply!(MaxToolCalls, max_tool_calls);
+        $apply!(MaxToolBytes, max_tool_bytes);
+        $apply!(MaxRlmDepth, max_rlm_depth);
+        $apply!(IdleTimeoutSeconds, idle_timeout_seconds);
         $apply!(Network, network);
         $apply!(Deterministic, deterministic);
         $apply!(BlockImports, block_imports);
@@ -195,6 +207,34 @@ impl PolicyLayer {
     #[must_use]
     pub fn max_processes(mut self, processes: u64) -> Self {
         self.max_processes = self.setting(processes);
+        self
+    }
+
+    /// Sets [`PolicyValues::max_tool_calls`].
+    #[must_use]
+    pub fn max_tool_calls(mut self, calls: u64) -> Self {
+        self.max_tool_calls = self.setting(calls);
+        self
+    }
+
+    /// Sets [`PolicyValues::max_tool_bytes`].
+    #[must_use]
+    pub fn max_tool_bytes(mut self, bytes: u64) -> Self {
+        self.max_tool_bytes = self.setting(bytes);
+        self
+    }
+
+    /// Sets [`PolicyValues::max_rlm_depth`].
+    #[must_use]
+    pub fn max_rlm_depth(mut self, depth: u64) -> Self {
+        self.max_rlm_depth = self.setting(depth);
+        self
+    }
+
+    /// Sets [`PolicyValues::idle_timeout_seconds`].
+    #[must_use]
+    pub fn idle_timeout_seconds(mut self, seconds: f64) -> Self {
+        self.idle_timeout_seconds = self.setting(seconds);
         self
     }
 

@@ -143,6 +143,12 @@ impl Reader {
             Field::WorkspaceMaxBytes => put(&mut layer.workspace_max_bytes, bytes(raw), &origin),
             Field::WorkspaceMaxFiles => put(&mut layer.workspace_max_files, count(raw), &origin),
             Field::MaxProcesses => put(&mut layer.max_processes, count(raw), &origin),
+            Field::MaxToolCalls => put(&mut layer.max_tool_calls, count(raw), &origin),
+            Field::MaxToolBytes => put(&mut layer.max_tool_bytes, bytes(raw), &origin),
+            Field::MaxRlmDepth => put(&mut layer.max_rlm_depth, count(raw), &origin),
+            Field::IdleTimeoutSeconds => {
+                put(&mut layer.idle_timeout_seconds, seconds(raw), &origin)
+            }
             Field::Network => put(&mut layer.network, FromRaw::from_raw(raw), &origin),
             Field::Deterministic => put(&mut layer.deterministic, FromRaw::from_raw(raw), &origin),
             Field::BlockImports => put(&mut layer.block_imports, FromRaw::from_raw(raw), &origin),

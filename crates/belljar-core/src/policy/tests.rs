@@ -42,6 +42,10 @@ fn every_field_can_be_written_in_a_file() {
         workspace_max_bytes = 3
         workspace_max_files = 4
         max_processes = 5
+        max_tool_calls = 6
+        max_tool_bytes = 7
+        max_rlm_depth = 8
+        idle_timeout_seconds = 9.5
         network = "denied"
         deterministic = true
         block_imports = ["subprocess", "os.path"]
@@ -69,6 +73,10 @@ wibble = 1
 workspace_max_files = 99999999999999999999999999999999999999999999
 workspace_max_bytes = 2000000000000
 max_processes = true
+max_tool_calls = 0
+max_tool_bytes = "64MiB"
+max_rlm_depth = -1
+idle_timeout_seconds = "a day"
 network = "allowed"
 deterministic = "yes"
 argv = "python"
@@ -96,6 +104,10 @@ fn more_ways_to_be_wrong() {
         "timeout_seconds = 1e-9",
         "timeout_seconds = 86401",
         "timeout_seconds = 1979-05-27",
+        "idle_timeout_seconds = inf",
+        "idle_timeout_seconds = 0.5",
+        "idle_timeout_seconds = 99999999",
+        "max_rlm_depth = 17",
         "fuel_budget = 9223372036854775807",
         "env = 5",
         "env = []",
@@ -188,6 +200,10 @@ fn variables_say_everything_a_file_can() {
         ("SANDBOX_DETERMINISTIC", "on"),
         ("SANDBOX_ENV", "{\"A\": \"1\"}"),
         ("SANDBOX_MOUNT_DATA_DIR", "data"),
+        ("SANDBOX_MAX_TOOL_CALLS", "2k"),
+        ("SANDBOX_MAX_TOOL_BYTES", "1MiB"),
+        ("SANDBOX_MAX_RLM_DEPTH", "1"),
+        ("SANDBOX_IDLE_TIMEOUT_SECONDS", "7d"),
         ("SANDBOX_TYPE", "docker"),
         ("SANDBOX_OF_SOMEBODY_ELSE", "1"),
     ])
@@ -198,6 +214,9 @@ fn variables_say_everything_a_file_can() {
     assert_eq!(policy.argv, ["python", "a,b"]);
     assert!(policy.deterministic);
     assert_eq!(policy.env["A"], "1");
+    assert_eq!((policy.max_tool_calls, policy.max_tool_bytes), (2000, 1 << 20));
+    assert_eq!(policy.max_rlm_depth, 1);
+    assert!((policy.idle_timeout_seconds - 604_800.0).abs() < f64::EPSILON);
 }
 
 #[test]

@@ -69,22 +69,51 @@ impl Mapping {
         self.len
     }
 
-    /// Puts a private, writable view of the file's start over the start of this range.
+    /// Puts a private, writable view of a file, from `offset` on, over a part.
     ///
     /// # Safety
-    /// Nobody may hold references into the first `len` bytes.
-    pub unsafe fn cover_with_file(&self, file: &File, len: usize) -> Result<()> {
-        self.check(0..len)?;
+    /// Nobody may hold references into it.
+    pub unsafe fn cover_with_file(
+        &self,
+        range: Range<usize>,
+        file: &File,
+        offset: u64,
+    ) -> Result<()> {
+        self.check(range.clone())?;
+        if range.is_empty() {
+            return Ok(());
+        }
         // SAFETY: MAP_FIXED replaces pages inside the range this value owns; the caller promises
         // that nobody looks at them.
         unsafe {
             rustix::mm::mmap(
-                self.base().cast(),
-                len,
+                self.base().add(range.start).cast(),
+                range.len(),
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE,
                 file.as_fd(),
-                0,
+                offset,
+            )
+        }?;
+        Ok(())
+    }
+
+    /// Makes a part what [`Mapping::reserve`] gives: inaccessible, empty, of no file.
+    ///
+    /// # Safety
+    /// Nobody may hold references into it.
+    pub unsafe fn reserve_again(&self, range: Range<usize>) -> Result<()> {
+        self.check(range.clone())?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: as in `cover_with_file`.
+        unsafe {
+            rustix::mm::mmap_anonymous(
+                self.base().add(range.start).cast(),
+                range.len(),
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE,
             )
         }?;
         Ok(())

@@ -4,9 +4,12 @@
 //! their sandbox ends. A used slot is made equal to the image again by copying back the few pages
 //! that were written, so the next tenant takes no page faults for them.
 
+mod layers;
 mod mapping;
 mod pagemap;
 mod slots;
+mod state;
 
 pub use mapping::{Mapping, PAGE};
-pub use slots::{Image, SlotCreator, SlotPool};
+pub use slots::{Image, SlotCreator, SlotMemory, SlotPool, take_newest};
+pub use state::MemoryState;

@@ -1,12 +1,15 @@
 //! The pool of memory slots.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
 use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
 
+use super::layers::{Arena, Extents};
 use super::mapping::{Mapping, PAGE};
 use super::pagemap;
 
@@ -16,6 +19,12 @@ const MAX_IDLE_SLOTS: usize = 64;
 /// Pages of a slot that stay resident between two tenants; what a sandbox wrote beyond that is
 /// given back to the system, so one heavy user does not make a slot heavy for good.
 const KEPT_PAGES: usize = 1024;
+
+/// Buffers kept for copies of written pages.
+const MAX_BUFFERS: usize = 16;
+
+/// Larger buffers are not kept.
+const MAX_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 
 /// The memory of a booted interpreter: a file that every slot maps copy-on-write.
 pub struct Image {
@@ -37,21 +46,51 @@ impl Image {
     pub fn len(&self) -> usize {
         self.view.len()
     }
+
+    pub fn contents(&self) -> &[u8] {
+        // SAFETY: the view is readable to its end, lives as long as `self` and is never written.
+        unsafe { std::slice::from_raw_parts(self.view.base(), self.view.len()) }
+    }
 }
 
 /// Hands out memories that hold the image, and takes them back.
 pub struct SlotPool {
     image: Image,
     idle: ArrayQueue<Mapping>,
+    arena: Arc<Arena>,
+    buffers: ArrayQueue<Vec<u8>>,
 }
 
 impl SlotPool {
-    pub fn new(image: Image) -> Arc<SlotPool> {
-        Arc::new(SlotPool { image, idle: ArrayQueue::new(MAX_IDLE_SLOTS) })
+    pub fn new(image: Image) -> std::io::Result<Arc<SlotPool>> {
+        let arena = Arc::new(Arena::new()?);
+        let (idle, buffers) = (ArrayQueue::new(MAX_IDLE_SLOTS), ArrayQueue::new(MAX_BUFFERS));
+        Ok(Arc::new(SlotPool { image, idle, arena, buffers }))
+    }
+
+    /// An empty buffer whose memory was used before: new memory costs a fault for each page.
+    pub fn take_buffer(&self) -> Vec<u8> {
+        self.buffers.pop().unwrap_or_default()
+    }
+
+    pub fn give_buffer(&self, mut buffer: Vec<u8>) {
+        if buffer.capacity() <= MAX_BUFFER_BYTES {
+            buffer.clear();
+            // A full pool lets go of it.
+            let _ = self.buffers.push(buffer);
+        }
+    }
+
+    pub fn image(&self) -> &Image {
+        &self.image
     }
 
     pub fn image_len(&self) -> usize {
         self.image.len()
+    }
+
+    pub fn arena(&self) -> &Arc<Arena> {
+        &self.arena
     }
 
     fn take(self: &Arc<Self>, capacity: usize, guard: usize) -> rustix::io::Result<Slot> {
@@ -59,27 +98,26 @@ impl SlotPool {
             Some(mapping) if mapping.len() == capacity + guard => mapping,
             _ => self.map(capacity + guard)?,
         };
-        Ok(Slot {
+        Ok(Slot(Arc::new(SlotMemory {
             mapping: Some(mapping),
-            size: self.image.len(),
+            size: AtomicUsize::new(self.image.len()),
             capacity,
+            extents: Mutex::default(),
             pool: Arc::clone(self),
-        })
+        })))
     }
 
     /// Whether every idle slot is what a new tenant should find: the image, and nothing behind it.
     #[cfg(test)]
     pub fn idle_slots_are_pristine(&self) -> bool {
         let image_len = self.image.len();
-        // SAFETY: the image's view is readable to its end and never written.
-        let image = unsafe { std::slice::from_raw_parts(self.image.view.base(), image_len) };
         (0..self.idle.len()).filter_map(|_| self.idle.pop()).all(|mapping| {
             let grown = image_len..(image_len * 4).min(mapping.len());
             let opened = mapping.open(grown.clone()).is_ok();
             // SAFETY: the slot is idle and off the queue; both parts are readable.
             let memory = unsafe { std::slice::from_raw_parts(mapping.base(), grown.end) };
             opened
-                && memory[..image_len] == *image
+                && memory[..image_len] == *self.image.contents()
                 && memory[image_len..].iter().all(|byte| *byte == 0)
         })
     }
@@ -87,20 +125,36 @@ impl SlotPool {
     fn map(&self, len: usize) -> rustix::io::Result<Mapping> {
         let mapping = Mapping::reserve(len)?;
         // SAFETY: the mapping is new; nobody has seen it.
-        unsafe { mapping.cover_with_file(&self.image.file, self.image.len()) }?;
+        unsafe { mapping.cover_with_file(0..self.image.len(), &self.image.file, 0) }?;
         Ok(mapping)
     }
 
-    /// Makes a used slot equal to a new one. `size` is how far its tenant had grown it.
+    /// Makes a used slot equal to a new one. `size` is how far its tenant had grown it, `extents`
+    /// what else was mapped over it.
     ///
     /// # Safety
     /// The tenant is gone: nobody holds references into the mapping.
-    unsafe fn reset(&self, mapping: &Mapping, size: usize) -> rustix::io::Result<()> {
+    unsafe fn reset(
+        &self,
+        mapping: &Mapping,
+        size: usize,
+        extents: &Extents,
+    ) -> rustix::io::Result<()> {
         let image_len = self.image.len();
-        // SAFETY: the caller promises that the tenant is gone.
+        for range in extents.ranges().filter(|range| range.start < image_len) {
+            let range = range.start..range.end.min(image_len);
+            let offset = range.start as u64;
+            // SAFETY: the caller promises that the tenant is gone.
+            unsafe { mapping.cover_with_file(range, &self.image.file, offset) }?;
+        }
+        // SAFETY: as above.
         if unsafe { self.copy_back(mapping) }.is_err() {
             // SAFETY: as above.
             unsafe { mapping.forget(0..image_len) }?;
+        }
+        if extents.ranges().any(|range| range.end > image_len) {
+            // SAFETY: as above.
+            return unsafe { mapping.reserve_again(image_len..size) };
         }
         // SAFETY: as above.
         unsafe { mapping.forget(image_len..size) }?;
@@ -138,58 +192,90 @@ impl SlotPool {
     }
 }
 
-/// One linear memory in use.
-struct Slot {
+/// One linear memory in use, shared by wasmtime and by whoever saves and restores it.
+pub struct SlotMemory {
     /// `None` only while dropping.
     mapping: Option<Mapping>,
-    size: usize,
+    size: AtomicUsize,
     capacity: usize,
+    extents: Mutex<Extents>,
     pool: Arc<SlotPool>,
 }
 
-impl Slot {
-    fn base(&self) -> *mut u8 {
-        self.mapping.as_ref().map_or(std::ptr::null_mut(), Mapping::base)
+impl SlotMemory {
+    pub fn pool(&self) -> &Arc<SlotPool> {
+        &self.pool
+    }
+
+    /// How far it has grown.
+    pub fn size(&self) -> usize {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn mapping(&self) -> rustix::io::Result<&Mapping> {
+        self.mapping.as_ref().ok_or(rustix::io::Errno::FAULT)
+    }
+
+    /// What is mapped over the image. Nothing panics while holding the lock; if it did, the value
+    /// would still be whole.
+    pub(super) fn extents(&self) -> MutexGuard<'_, Extents> {
+        self.extents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+impl Drop for SlotMemory {
+    fn drop(&mut self) {
+        let Some(mapping) = self.mapping.take() else { return };
+        let (size, extents) = (self.size(), std::mem::take(&mut *self.extents()));
+        // SAFETY: wasmtime has dropped its half, which it does only when the store is gone, and
+        // this is the last of the others: no tenant is left.
+        if unsafe { self.pool.reset(&mapping, size, &extents) }.is_ok() {
+            // A full pool gives the mapping back, and dropping it unmaps.
+            let _ = self.pool.idle.push(mapping);
+        }
+        super::state::count_unmapped(&extents);
+    }
+}
+
+/// wasmtime's half of a linear memory.
+struct Slot(Arc<SlotMemory>);
 
 // SAFETY: `base` is stable for the slot's life, `capacity` bytes are reserved behind it plus the
 // guard that wasmtime asked for, exactly `size` bytes are accessible, and growth never moves.
 unsafe impl LinearMemory for Slot {
     fn byte_size(&self) -> usize {
-        self.size
+        self.0.size()
     }
 
     fn byte_capacity(&self) -> usize {
-        self.capacity
+        self.0.capacity
     }
 
     fn grow_to(&mut self, new_size: usize) -> wasmtime::Result<()> {
-        let Some(mapping) = &self.mapping else {
-            return Err(wasmtime::format_err!("the memory is gone"));
-        };
-        if new_size < self.size || new_size > self.capacity {
+        let size = self.0.size();
+        if new_size < size || new_size > self.0.capacity {
             return Err(wasmtime::format_err!("a memory cannot grow to {new_size} bytes"));
         }
-        mapping.open(self.size..new_size).map_err(std::io::Error::from)?;
-        self.size = new_size;
+        let mapping = self.0.mapping().map_err(std::io::Error::from)?;
+        mapping.open(size..new_size).map_err(std::io::Error::from)?;
+        self.0.size.store(new_size, Ordering::Relaxed);
         Ok(())
     }
 
     fn as_ptr(&self) -> *mut u8 {
-        self.base()
+        self.0.mapping.as_ref().map_or(std::ptr::null_mut(), Mapping::base)
     }
 }
 
-impl Drop for Slot {
-    fn drop(&mut self) {
-        let Some(mapping) = self.mapping.take() else { return };
-        // SAFETY: wasmtime drops a memory only when its store is gone, so no tenant is left.
-        if unsafe { self.pool.reset(&mapping, self.size) }.is_ok() {
-            // A full pool gives the mapping back, and dropping it unmaps.
-            let _ = self.pool.idle.push(mapping);
-        }
-    }
+thread_local! {
+    /// wasmtime has no way to hand a memory's maker anything back, but makes it on the thread that
+    /// asks for the instance.
+    static NEWEST: RefCell<Option<Arc<SlotMemory>>> = const { RefCell::new(None) };
+}
+
+/// The memory that was made last on this thread. Each is given once.
+pub fn take_newest() -> Option<Arc<SlotMemory>> {
+    NEWEST.take()
 }
 
 /// What wasmtime asks for memories.
@@ -214,7 +300,10 @@ unsafe impl MemoryCreator for SlotCreator {
             ));
         }
         match self.0.take(capacity, guard) {
-            Ok(slot) => Ok(Box::new(slot)),
+            Ok(slot) => {
+                NEWEST.set(Some(Arc::clone(&slot.0)));
+                Ok(Box::new(slot))
+            }
             Err(error) => Err(format!("no address space for a memory: {error}")),
         }
     }

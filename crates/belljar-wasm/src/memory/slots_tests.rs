@@ -17,7 +17,7 @@ fn contents() -> Vec<u8> {
 fn pool() -> Arc<SlotPool> {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&contents()).unwrap();
-    SlotPool::new(Image::new(file).unwrap())
+    SlotPool::new(Image::new(file).unwrap()).unwrap()
 }
 
 /// What the next tenant would see: the image, then `grown` bytes of new memory.
@@ -86,7 +86,7 @@ fn more_pages_than_are_kept_are_reset_too() {
     let len = 2 * KEPT_PAGES * PAGE;
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&vec![7; len]).unwrap();
-    let pool = SlotPool::new(Image::new(file).unwrap());
+    let pool = SlotPool::new(Image::new(file).unwrap()).unwrap();
     let slot = pool.take(len, GUARD).unwrap();
     // SAFETY: the slot is alive and only we use it.
     unsafe { slot.as_ptr().write_bytes(9, len) };

@@ -24,6 +24,7 @@ impl Errno {
     pub const NOENT: Errno = Errno(44);
     pub const NOMEM: Errno = Errno(48);
     pub const NOSPC: Errno = Errno(51);
+    pub const STALE: Errno = Errno(72);
     pub const NOSYS: Errno = Errno(52);
     pub const NOTDIR: Errno = Errno(54);
     pub const NOTEMPTY: Errno = Errno(55);

@@ -215,7 +215,7 @@ impl Wasi {
     }
 
     pub fn fd_close(&mut self, fd: u32) -> Result<()> {
-        if let Descriptor::File(file) = self.table.remove(fd)? {
+        if let Some(Descriptor::File(file)) = self.table.remove(fd)? {
             self.settle_unlinked(&file);
         }
         Ok(())
@@ -227,10 +227,10 @@ impl Wasi {
             return Ok(());
         }
         let replaced = self.table.remove(to)?;
-        let descriptor = self.table.remove(from)?;
+        let descriptor = self.table.remove(from)?.ok_or(Errno::STALE)?;
         self.table.insert_at(to, descriptor)?;
         // Only now: both may have led to the same file.
-        if let Descriptor::File(file) = replaced {
+        if let Some(Descriptor::File(file)) = replaced {
             self.settle_unlinked(&file);
         }
         Ok(())

@@ -68,6 +68,16 @@ impl Ledger {
         self.exceeded = false;
     }
 
+    /// Bytes and files added so far.
+    pub fn used(&self) -> (u64, u64) {
+        (self.bytes, self.files)
+    }
+
+    /// Goes on from what a session had added before it came here.
+    pub fn set_used(&mut self, (bytes, files): (u64, u64)) {
+        (self.bytes, self.files) = (bytes, files);
+    }
+
     /// Asks for room for more bytes. Only what is granted may be written.
     pub fn charge_bytes(&mut self, bytes: u64) -> Result<()> {
         if self.bytes.saturating_add(bytes) > self.quota.bytes {

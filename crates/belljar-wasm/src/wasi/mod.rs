@@ -11,12 +11,14 @@ mod linker;
 mod output;
 mod paths;
 mod poll;
+mod saved;
 mod sources;
 mod table;
 mod view;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use belljar_core::text::CappedBytes;
 use cap_std::fs::Dir;
@@ -24,7 +26,9 @@ use cap_std::fs::Dir;
 use ledger::Ledger;
 pub use ledger::{Delta, Quota};
 pub use linker::add_to_linker;
+pub use output::LineSink;
 use output::Output;
+pub use saved::{SavedWasi, Undo};
 use sources::{Clock, Random};
 use table::{Descriptor, OpenDir, Table};
 pub use table::{Mount, Overlay};
@@ -56,6 +60,10 @@ pub struct Grant {
     pub quota: Quota,
     /// Fixed clock and seeded randomness.
     pub deterministic: bool,
+    /// Told each line of stdout while the guest runs.
+    pub on_stdout: Option<LineSink>,
+    /// Told each line of stderr.
+    pub on_stderr: Option<LineSink>,
 }
 
 /// Nothing: no directory, no arguments, no environment, no room for files; a mebibyte of output.
@@ -70,6 +78,8 @@ impl Default for Grant {
             stderr_max_bytes: 1 << 20,
             quota: Quota { bytes: 0, files: 0 },
             deterministic: false,
+            on_stdout: None,
+            on_stderr: None,
         }
     }
 }
@@ -82,8 +92,7 @@ pub struct Wasi {
     env: Vec<String>,
     stdout: Output,
     stderr: Output,
-    stdout_max_bytes: u64,
-    stderr_max_bytes: u64,
+    deterministic: bool,
     ledger: Ledger,
     clock: Clock,
     random: Random,
@@ -145,10 +154,9 @@ impl Wasi {
             overlay: grant.overlay,
             args: grant.args,
             env: grant.env.into_iter().map(|(name, value)| format!("{name}={value}")).collect(),
-            stdout: Output::new(grant.stdout_max_bytes),
-            stderr: Output::new(grant.stderr_max_bytes),
-            stdout_max_bytes: grant.stdout_max_bytes,
-            stderr_max_bytes: grant.stderr_max_bytes,
+            stdout: Output::new(grant.stdout_max_bytes, grant.on_stdout),
+            stderr: Output::new(grant.stderr_max_bytes, grant.on_stderr),
+            deterministic: grant.deterministic,
             ledger: Ledger::new(grant.quota),
             clock: Clock::new(grant.deterministic),
             random: Random::new(grant.deterministic),
@@ -159,8 +167,8 @@ impl Wasi {
     /// Takes what has gathered since the last call.
     pub fn take_traces(&mut self) -> Traces {
         let traces = Traces {
-            stdout: self.stdout.take(self.stdout_max_bytes),
-            stderr: self.stderr.take(self.stderr_max_bytes),
+            stdout: self.stdout.take(),
+            stderr: self.stderr.take(),
             delta: self.ledger.delta(),
             quota_exceeded: self.ledger.exceeded(),
             denials: std::mem::take(&mut self.denials),
@@ -168,6 +176,14 @@ impl Wasi {
         self.ledger.restart_delta();
         self.ledger.clear_exceeded();
         traces
+    }
+
+    /// The guest has waited for something else than its clock.
+    pub fn pass_time(&mut self, seconds: Option<f64>) {
+        let waited = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        if let Some(waited) = waited {
+            self.clock.skip(u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX));
+        }
     }
 
     pub fn fill_random(&mut self, bytes: &mut [u8]) -> std::io::Result<()> {

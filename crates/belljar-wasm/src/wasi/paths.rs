@@ -31,7 +31,7 @@ const FLAG_APPEND: u32 = 1;
 const MAX_LINKS: u64 = 256;
 
 /// Opening must never wait (a named pipe) nor make a terminal ours.
-fn open_flags() -> i32 {
+pub(super) fn open_flags() -> i32 {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     i32::try_from(flags.bits()).unwrap_or(0)
 }
@@ -157,21 +157,24 @@ impl Wasi {
             // A pipe, socket or device that somebody put into the workspace.
             return Err(Errno::ACCES);
         }
-        let real = open.changes_something().then(|| place.real_path(path));
-        if let Some(real) = &real {
-            if creates {
-                self.ledger.created(real.clone());
-            } else if open.truncate && metadata.len() > 0 {
-                file.set_len(0)?;
-                self.ledger.credit_bytes(metadata.len());
-                self.ledger.changed(real);
-            }
+        // Where a link leads matters only to the account of changes.
+        let name = if open.changes_something() {
+            place.real_path(path)
+        } else {
+            lexical(&place.path, path)
+        };
+        if creates {
+            self.ledger.created(name.clone());
+        } else if open.truncate && metadata.len() > 0 {
+            file.set_len(0)?;
+            self.ledger.credit_bytes(metadata.len());
+            self.ledger.changed(&name);
         }
         self.table.insert(Descriptor::File(OpenFile {
             identity: identity(&file)?,
-            file,
+            file: Arc::new(file),
             mount: place.mount,
-            path: real,
+            path: Some(name),
             position: 0,
             readable: open.read,
             writable: open.write,

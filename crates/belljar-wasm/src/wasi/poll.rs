@@ -67,10 +67,7 @@ impl Wait {
     /// Waits; ends early when the guest is interrupted, so that it can notice.
     pub async fn finish(&self, control: &Arc<Control>) {
         if let Some(duration) = self.duration {
-            match Instant::now().checked_add(duration) {
-                Some(until) => control.sleep_until(until).await,
-                None => control.sleep_forever().await,
-            }
+            control.sleep(Instant::now().checked_add(duration)).await;
         }
     }
 

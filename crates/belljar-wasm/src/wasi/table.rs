@@ -32,6 +32,7 @@ pub struct Overlay {
     pub contents: Arc<[u8]>,
 }
 
+#[derive(Clone)]
 pub enum Descriptor {
     Stdin,
     Stdout,
@@ -45,6 +46,7 @@ pub enum Descriptor {
     Overlay(OpenOverlay),
 }
 
+#[derive(Clone)]
 pub struct OpenDir {
     pub dir: Arc<Dir>,
     pub mount: usize,
@@ -56,16 +58,18 @@ pub struct OpenDir {
     pub listing: Vec<Listed>,
 }
 
+#[derive(Clone)]
 pub struct Listed {
     pub name: OsString,
     pub inode: u64,
     pub kind: Kind,
 }
 
+#[derive(Clone)]
 pub struct OpenFile {
-    pub file: File,
+    pub file: Arc<File>,
     pub mount: usize,
-    /// Where it is below its mount; `None` when it has no name any more, or will not be written.
+    /// Where it is below its mount; `None` when it has no name any more.
     pub path: Option<PathBuf>,
     pub position: u64,
     pub readable: bool,
@@ -74,6 +78,7 @@ pub struct OpenFile {
     pub identity: Identity,
 }
 
+#[derive(Clone)]
 pub struct OpenOverlay {
     pub contents: Arc<[u8]>,
     pub position: u64,
@@ -117,19 +122,60 @@ impl Kind {
 }
 
 /// The guest's descriptors by number.
-pub struct Table(Vec<Option<Descriptor>>);
+#[derive(Clone)]
+pub struct Table(Vec<Entry>);
+
+#[derive(Clone)]
+pub enum Entry {
+    Free,
+    Open(Descriptor),
+    /// Was open when the session was saved, and cannot be opened here. The guest may close it.
+    Gone,
+}
+
+impl Entry {
+    fn open(&self) -> Result<&Descriptor> {
+        match self {
+            Entry::Open(descriptor) => Ok(descriptor),
+            Entry::Free => Err(Errno::BADF),
+            Entry::Gone => Err(Errno::STALE),
+        }
+    }
+}
 
 impl Table {
     pub fn new(descriptors: impl IntoIterator<Item = Descriptor>) -> Table {
-        Table(descriptors.into_iter().map(Some).collect())
+        Table(descriptors.into_iter().map(Entry::Open).collect())
+    }
+
+    pub fn from_entries(entries: Vec<Entry>) -> Table {
+        Table(entries)
+    }
+
+    pub fn entries(&self) -> &[Entry] {
+        &self.0
+    }
+
+    fn open(&self) -> impl Iterator<Item = &Descriptor> {
+        self.0.iter().filter_map(|entry| entry.open().ok())
+    }
+
+    fn open_mut(&mut self) -> impl Iterator<Item = &mut Descriptor> {
+        self.0.iter_mut().filter_map(|entry| match entry {
+            Entry::Open(descriptor) => Some(descriptor),
+            Entry::Free | Entry::Gone => None,
+        })
     }
 
     pub fn get(&self, fd: u32) -> Result<&Descriptor> {
-        self.0.get(fd as usize).and_then(Option::as_ref).ok_or(Errno::BADF)
+        self.0.get(fd as usize).ok_or(Errno::BADF)?.open()
     }
 
     pub fn get_mut(&mut self, fd: u32) -> Result<&mut Descriptor> {
-        self.0.get_mut(fd as usize).and_then(Option::as_mut).ok_or(Errno::BADF)
+        match self.0.get_mut(fd as usize).ok_or(Errno::BADF)? {
+            Entry::Open(descriptor) => Ok(descriptor),
+            entry @ (Entry::Free | Entry::Gone) => Err(entry.open().err().unwrap_or(Errno::BADF)),
+        }
     }
 
     pub fn file_mut(&mut self, fd: u32) -> Result<&mut OpenFile> {
@@ -142,32 +188,39 @@ impl Table {
     }
 
     pub fn has_room(&self) -> Result<()> {
-        if self.0.iter().flatten().count() < MAX_OPEN_FILES { Ok(()) } else { Err(Errno::MFILE) }
+        if self.open().count() < MAX_OPEN_FILES { Ok(()) } else { Err(Errno::MFILE) }
     }
 
     pub fn insert(&mut self, descriptor: Descriptor) -> Result<u32> {
         self.has_room()?;
-        let fd = self.0.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.0.push(None);
+        let free = self.0.iter().position(|entry| matches!(entry, Entry::Free));
+        let fd = free.unwrap_or_else(|| {
+            self.0.push(Entry::Free);
             self.0.len() - 1
         });
-        self.0[fd] = Some(descriptor);
+        self.0[fd] = Entry::Open(descriptor);
         u32::try_from(fd).map_err(|_| Errno::MFILE)
     }
 
-    pub fn remove(&mut self, fd: u32) -> Result<Descriptor> {
-        self.0.get_mut(fd as usize).and_then(Option::take).ok_or(Errno::BADF)
+    /// Frees a number; gives back what it stood for, unless that is gone.
+    pub fn remove(&mut self, fd: u32) -> Result<Option<Descriptor>> {
+        let entry = self.0.get_mut(fd as usize).ok_or(Errno::BADF)?;
+        match std::mem::replace(entry, Entry::Free) {
+            Entry::Open(descriptor) => Ok(Some(descriptor)),
+            Entry::Gone => Ok(None),
+            Entry::Free => Err(Errno::BADF),
+        }
     }
 
     /// Puts a descriptor at a number that was in use before.
     pub fn insert_at(&mut self, fd: u32, descriptor: Descriptor) -> Result<()> {
-        *self.0.get_mut(fd as usize).ok_or(Errno::BADF)? = Some(descriptor);
+        *self.0.get_mut(fd as usize).ok_or(Errno::BADF)? = Entry::Open(descriptor);
         Ok(())
     }
 
     /// What the listings that the guest has begun and not finished take.
     pub fn listing_bytes(&self) -> usize {
-        let listings = self.0.iter().flatten().filter_map(|descriptor| match descriptor {
+        let listings = self.open().filter_map(|descriptor| match descriptor {
             Descriptor::Dir(dir) => Some(&dir.listing),
             Descriptor::Stdin
             | Descriptor::Stdout
@@ -181,14 +234,14 @@ impl Table {
 
     /// True when some descriptor still leads to this file.
     pub fn holds(&self, identity: Identity) -> bool {
-        self.0.iter().flatten().any(
+        self.open().any(
             |descriptor| matches!(descriptor, Descriptor::File(file) if file.identity == identity),
         )
     }
 
     /// Open descriptors of a file that lost this name go on without one.
     pub fn unlinked(&mut self, identity: Identity, path: &std::path::Path) {
-        for descriptor in self.0.iter_mut().flatten() {
+        for descriptor in self.open_mut() {
             if let Descriptor::File(file) = descriptor
                 && file.identity == identity
                 && file.path.as_deref() == Some(path)
@@ -200,7 +253,7 @@ impl Table {
 
     /// Keeps the paths of open descriptors true after a rename.
     pub fn moved(&mut self, mount: usize, from: &std::path::Path, to: &std::path::Path) {
-        for descriptor in self.0.iter_mut().flatten() {
+        for descriptor in self.open_mut() {
             let (place, path) = match descriptor {
                 Descriptor::Dir(dir) => (dir.mount, &mut dir.path),
                 Descriptor::File(OpenFile { mount, path: Some(path), .. }) => (*mount, path),

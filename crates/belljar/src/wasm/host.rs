@@ -1,27 +1,21 @@
-//! The host layer: one piece of untrusted code in one fresh interpreter.
+//! The host layer: an interpreter, its directories and its tools, ready to run untrusted code.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use belljar_core::text::CappedText;
-use belljar_core::{
-    Backend, Meta, ResolvedPolicy, RuntimeType, SandboxError, SandboxExecutionError, SandboxResult,
-    Survives,
-};
+use belljar_core::{ResolvedPolicy, SandboxError, SandboxExecutionError, SandboxResult, Survives};
 use belljar_wasm::{
-    Called, CancelHandle, Cell, CommandGuest, EngineError, Grant, Limits, Mount, Overlay,
-    PythonGuest, Quota, Surroundings, Traces, open_directory,
+    CallHost, CancelHandle, Cell, CommandGuest, EngineError, Grant, Interpreter, Limits, LineSink,
+    Mount, Overlay, Quota, Ran, Setup, Surroundings, open_directory,
 };
 
+use super::failure::failure;
 use super::guests;
-use super::outcome::{Verdict, judge};
-use crate::execution_id;
-use crate::logging::{SandboxLogger, SecurityEvent};
+use super::report::{Execution, report};
+use crate::logging::SandboxLogger;
 use crate::plan::{Guest, LaunchPlan, SITE_PACKAGES_DIR};
-
-/// The layers that hold for every guest of this backend.
-const ISOLATION: [&str; 4] = ["wasm", "wasi", "fuel", "memory_limit"];
+use crate::tools::{InputSource, ToolServer, Tools};
 
 /// Fuel of a policy that sets none: more than any time-out allows.
 const UNLIMITED_FUEL: u64 = u64::MAX / 4;
@@ -32,17 +26,38 @@ pub(super) const DEFAULT_CODE_NAME: &str = "<sandbox>";
 /// What custom guests find their program under, below the workspace's mount.
 const USER_CODE: &str = "user_code.py";
 
-/// The interpreter and the directories of a plan, ready for any number of runs.
-pub struct PythonHost {
+/// The interpreter, the directories and the tools of a plan, ready for any number of runs.
+pub struct WasmHost {
     guest: LoadedGuest,
     mounts: Vec<Mount>,
     plan: LaunchPlan,
     cancel: CancelHandle,
+    links: Links,
 }
 
 enum LoadedGuest {
-    Embedded(Arc<PythonGuest>),
+    Embedded(Arc<Interpreter>),
     Command(CommandGuest),
+}
+
+/// How long an interpreter is meant to live.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lifetime {
+    OneRun,
+    Session,
+}
+
+/// What connects a guest to the program that runs it.
+#[derive(Clone, Default)]
+pub struct Links {
+    /// Functions it may call.
+    pub tools: Tools,
+    /// Who answers `input()`.
+    pub input: Option<InputSource>,
+    /// Told each line of stdout while the guest runs.
+    pub on_stdout: Option<LineSink>,
+    /// Told each line of stderr.
+    pub on_stderr: Option<LineSink>,
 }
 
 /// How to run one piece of code.
@@ -60,7 +75,7 @@ impl Default for RunOptions<'_> {
     }
 }
 
-impl PythonHost {
+impl WasmHost {
     /// Loads the plan's interpreter and opens its directories.
     ///
     /// # Errors
@@ -71,7 +86,9 @@ impl PythonHost {
         cancel: CancelHandle,
     ) -> Result<Self, SandboxError> {
         let guest = match &plan.guest {
-            Guest::Embedded => LoadedGuest::Embedded(guests::python(cache_dir).map_err(failure)?),
+            Guest::Embedded => {
+                LoadedGuest::Embedded(guests::embedded(plan.language, cache_dir).map_err(failure)?)
+            }
             Guest::File(path) => {
                 LoadedGuest::Command(guests::command(path, cache_dir).map_err(failure)?)
             }
@@ -83,14 +100,36 @@ impl PythonHost {
             Ok(Mount { guest_path: mount.guest.clone(), dir, writable: mount.writable })
         };
         let mounts = plan.mounts.iter().map(open).collect::<Result<_, SandboxError>>()?;
-        Ok(Self { guest, mounts, plan, cancel })
+        Ok(Self { guest, mounts, plan, cancel, links: Links::default() })
     }
 
-    fn policy(&self) -> &ResolvedPolicy {
+    /// The same with tools and listeners.
+    #[must_use]
+    pub fn linked(self, links: Links) -> Self {
+        Self { links, ..self }
+    }
+
+    pub(super) fn plan(&self) -> &LaunchPlan {
+        &self.plan
+    }
+
+    pub(super) fn tools(&self) -> &Tools {
+        &self.links.tools
+    }
+
+    /// The interpreter, if it is one of ours: others keep no state.
+    pub(super) fn interpreter(&self) -> Option<&Arc<Interpreter>> {
+        match &self.guest {
+            LoadedGuest::Embedded(guest) => Some(guest),
+            LoadedGuest::Command(_) => None,
+        }
+    }
+
+    pub(super) fn policy(&self) -> &ResolvedPolicy {
         &self.plan.policy
     }
 
-    fn language_version(&self) -> Option<String> {
+    pub(super) fn language_version(&self) -> Option<String> {
         match &self.guest {
             LoadedGuest::Embedded(guest) => Some(guest.language_version().to_owned()),
             LoadedGuest::Command(_) => None,
@@ -101,7 +140,7 @@ impl PythonHost {
         self.policy().memory_bytes().unwrap_or(belljar_core::limits::MAX_MEMORY_BYTES)
     }
 
-    fn limits(&self) -> Limits {
+    pub(super) fn limits(&self) -> Limits {
         let fuel = self.policy().fuel_budget().unwrap_or(UNLIMITED_FUEL);
         Limits { fuel, timeout: self.policy().timeout() }
     }
@@ -120,11 +159,32 @@ impl PythonHost {
                 files: policy.workspace_max_files().unwrap_or(u64::MAX),
             },
             deterministic: policy.deterministic(),
+            on_stdout: self.links.on_stdout.clone(),
+            on_stderr: self.links.on_stderr.clone(),
+        }
+    }
+
+    /// What a live interpreter is given.
+    pub(super) fn setup(&self, lifetime: Lifetime) -> Setup {
+        let Links { tools, input, .. } = &self.links;
+        let policy = self.policy();
+        let served = !tools.names().is_empty() || input.is_some();
+        let host = served.then(|| -> Arc<dyn CallHost> {
+            let depth = policy.max_rlm_depth();
+            let can_wait = lifetime == Lifetime::Session;
+            Arc::new(ToolServer::new(tools.clone(), input.clone(), depth, can_wait))
+        });
+        Setup {
+            grant: self.grant(),
+            host,
+            tool_limits: policy.tool_limits(),
+            memory_bytes: self.memory_bytes(),
+            cancel: self.cancel.clone(),
         }
     }
 
     /// What the interpreter is told when it wakes up.
-    fn surroundings(&self, inject_setup: bool) -> Surroundings {
+    pub(super) fn surroundings(&self, inject_setup: bool, renewed: bool) -> Surroundings {
         let policy = self.policy();
         let workspace = policy.guest_mount_path();
         let path = if inject_setup {
@@ -137,6 +197,8 @@ impl PythonHost {
             workspace: workspace.to_owned(),
             path,
             argv: script_arguments(policy.argv()),
+            tools: self.links.tools.names(),
+            renewed,
         }
     }
 
@@ -153,12 +215,10 @@ impl PythonHost {
             }
             .into());
         };
-        let mut instance =
-            guest.instance(self.grant(), self.memory_bytes(), &self.cancel).map_err(failure)?;
-        let (called, answer) =
-            instance.validate(code, DEFAULT_CODE_NAME, self.limits()).map_err(failure)?;
-        match answer {
-            Some(answer) if called.stop.is_none() => Ok(answer.error),
+        let mut live = guest.live(self.setup(Lifetime::OneRun)).map_err(failure)?;
+        let ran = live.validate(code, DEFAULT_CODE_NAME, self.limits()).map_err(failure)?;
+        match ran.answer {
+            Some(answer) if ran.called.stop.is_none() => Ok(answer.error),
             _ => Err(SandboxExecutionError {
                 problem: "the code is too large or too deep to be compiled within the limits"
                     .to_owned(),
@@ -176,42 +236,39 @@ impl PythonHost {
 ///
 /// # Errors
 /// Only when Belljar failed.
-pub fn run_untrusted_python(
+pub fn run_untrusted(
     code: &str,
-    host: &PythonHost,
+    host: &WasmHost,
     options: RunOptions<'_>,
     logger: &SandboxLogger,
 ) -> Result<SandboxResult, SandboxError> {
     let started = Instant::now();
-    let (called, answer, traces) = match &host.guest {
+    let (ran, traces) = match &host.guest {
         LoadedGuest::Embedded(guest) => {
-            let mut instance =
-                guest.instance(host.grant(), host.memory_bytes(), &host.cancel).map_err(failure)?;
+            let mut live = guest.live(host.setup(Lifetime::OneRun)).map_err(failure)?;
             let cell = Cell {
                 code,
                 filename: options.filename,
                 value: true,
-                surroundings: Some(&host.surroundings(options.inject_setup)),
+                drain: true,
+                surroundings: Some(&host.surroundings(options.inject_setup, false)),
             };
-            let (called, answer) = instance.execute(cell, host.limits()).map_err(failure)?;
-            (called, answer, instance.take_traces())
+            let ran = live.execute(cell, host.limits()).map_err(failure)?;
+            (ran, live.take_traces().map_err(failure)?)
         }
         LoadedGuest::Command(guest) => {
             let run = run_command(guest, host, code)?;
-            (run.called, None, run.traces)
+            let tools = belljar_core::ToolUsage::default();
+            (Ran { called: run.called, answer: None, pending: Vec::new(), tools }, run.traces)
         }
     };
-    let elapsed = started.elapsed();
-    let verdict = judge(&called, answer.as_ref(), &traces, host.policy(), elapsed);
-    log_events(logger, &verdict, &traces);
-    let mut result = assemble(host, verdict, &called, traces, elapsed);
-    result.result = answer.and_then(|answer| answer.value);
-    Ok(result)
+    let execution = Execution { ran, traces, elapsed: started.elapsed(), session: None };
+    Ok(report(host, execution, logger))
 }
 
 fn run_command(
     guest: &CommandGuest,
-    host: &PythonHost,
+    host: &WasmHost,
     code: &str,
 ) -> Result<belljar_wasm::CommandRun, SandboxError> {
     let policy = host.policy();
@@ -228,63 +285,6 @@ fn run_command(
     guest.run(grant, host.memory_bytes(), host.limits(), &host.cancel).map_err(failure)
 }
 
-fn assemble(
-    host: &PythonHost,
-    verdict: Verdict,
-    called: &Called,
-    traces: Traces,
-    elapsed: Duration,
-) -> SandboxResult {
-    let policy = host.policy();
-    let stdout = traces.stdout.finish();
-    let stderr = with_notice(traces.stderr.finish(), verdict.notice, policy.stderr_max_bytes());
-    let meta = Meta {
-        runtime: Backend::Wasm.runtime_name().to_owned(),
-        language: RuntimeType::Python,
-        language_version: host.language_version(),
-        execution_id: execution_id::next(),
-        truncated: stdout.truncated || stderr.truncated,
-        resource_limits: policy.resource_limits(),
-        isolation: ISOLATION.map(str::to_owned).to_vec(),
-        ..Meta::default()
-    };
-    let mut result = SandboxResult::new(verdict.outcome, meta);
-    result.stdout = stdout.text;
-    result.stderr = stderr.text;
-    result.duration_ms = elapsed.as_secs_f64() * 1000.0;
-    result.fuel_consumed = Some(called.fuel_used);
-    result.memory_used_bytes = Some(called.memory_peak_bytes as u64);
-    result.files_created = traces.delta.created;
-    result.files_modified = traces.delta.modified;
-    result.files_deleted = traces.delta.deleted;
-    result.workspace_path = host.plan.workspace.display().to_string();
-    result
-}
-
-/// Ends stderr with the notice; the guest's own words make room for it.
-fn with_notice(stderr: CappedText, notice: Option<String>, cap: usize) -> CappedText {
-    let Some(notice) = notice else { return stderr };
-    let mut text = stderr.text;
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-    let own = CappedText::new(text, cap.saturating_sub(notice.len() + 1));
-    let truncated = stderr.truncated || own.truncated;
-    let all = CappedText::new(format!("{}{notice}\n", own.text), cap);
-    CappedText { truncated: truncated || all.truncated, text: all.text }
-}
-
-fn log_events(logger: &SandboxLogger, verdict: &Verdict, traces: &Traces) {
-    if let Some(event) = verdict.event {
-        logger.log_security_event(event, verdict.notice.as_deref().unwrap_or_default());
-    }
-    if let Some(path) = &traces.denials.first {
-        let count = traces.denials.count;
-        let detail = format!("{count} attempts to reach outside, the first at {path:?}");
-        logger.log_security_event(SecurityEvent::FilesystemDenied, &detail);
-    }
-}
-
 /// What the script itself gets of an interpreter's command line.
 fn script_arguments(argv: &[String]) -> Vec<String> {
     let mut own: Vec<String> = argv.iter().skip(1).cloned().collect();
@@ -292,42 +292,4 @@ fn script_arguments(argv: &[String]) -> Vec<String> {
         own.truncate(own.len() - 2);
     }
     own
-}
-
-/// An engine's error in the library's words.
-fn failure(error: EngineError) -> SandboxError {
-    let problem = error.to_string();
-    match error {
-        EngineError::Binary { path, problem, .. } => SandboxError::ArtifactNotFound {
-            what: "the interpreter".to_owned(),
-            path,
-            problem,
-            hint: Some(
-                "give a WASI build of Python as wasm_binary_path, or none to use the embedded one"
-                    .to_owned(),
-            ),
-        },
-        EngineError::Mount { path, source } => {
-            SandboxError::Workspace { path, problem: source.to_string(), hint: None }
-        }
-        EngineError::Cache { path, problem } => SandboxError::Cache {
-            what: "compiled guests".to_owned(),
-            path,
-            problem,
-            hint: Some("set BELLJAR_HOME to a directory that only you can write".to_owned()),
-        },
-        EngineError::MemoryTooSmall { needed, .. } => belljar_core::PolicyValidationError::single(
-            "memory_bytes",
-            format!("must be at least {needed}, which the interpreter itself needs"),
-            None,
-        )
-        .into(),
-        EngineError::RequestTooLarge { .. } => SandboxError::Source { problem, hint: None },
-        EngineError::Io(_) => {
-            SandboxExecutionError { problem, survives: Survives::OtherSandboxes, hint: None }.into()
-        }
-        EngineError::Engine(_) | EngineError::Abi(_) => {
-            SandboxError::Internal { problem, survives: Survives::OtherSandboxes }
-        }
-    }
 }

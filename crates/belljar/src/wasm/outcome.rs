@@ -17,7 +17,7 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    fn ended(outcome: Outcome) -> Verdict {
+    pub(super) fn ended(outcome: Outcome) -> Verdict {
         Verdict { outcome, notice: None, event: None }
     }
 

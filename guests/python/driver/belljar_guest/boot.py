@@ -32,28 +32,23 @@ def boot():
 
     for name in COMMON:
         __import__(name)
-    _open_standard_streams()
+
+    from . import api, driver, hygiene, interrupts, loop, questions, warm_up
+
+    for name in ("stdin", "stdout", "stderr"):
+        stream = hygiene.open_stream(name)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
     _add_interactive_builtins()
-    _prepare_signals()
-
-    from . import driver, loop
-
+    questions.install()
+    api.install()
     loop.install()
-    driver.warm_up()
+    # The host interrupts by marking SIGINT as arrived.
+    interrupts.install()
+    hygiene.remember_builtins()
+    warm_up.run()
     _forget_boot(importer)
     return driver.handle
-
-
-def _open_standard_streams():
-    """Line-buffered, so that what was printed is out when a limit stops the program."""
-    import io
-
-    def stream(fd, mode, errors):
-        return io.TextIOWrapper(open(fd, mode, closefd=False), encoding="utf-8", errors=errors, line_buffering=True)
-
-    sys.stdin = sys.__stdin__ = stream(0, "rb", "surrogateescape")
-    sys.stdout = sys.__stdout__ = stream(1, "wb", "surrogateescape")
-    sys.stderr = sys.__stderr__ = stream(2, "wb", "backslashreplace")
 
 
 def _add_interactive_builtins():
@@ -63,13 +58,6 @@ def _add_interactive_builtins():
     builtins.help = _sitebuiltins._Helper()
     builtins.exit = _sitebuiltins.Quitter("exit", "the end of the program")
     builtins.quit = _sitebuiltins.Quitter("quit", "the end of the program")
-
-
-def _prepare_signals():
-    """The host interrupts by marking SIGINT as arrived."""
-    import signal
-
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _forget_boot(importer):

@@ -1,7 +1,10 @@
 """The forms in which a cell shows its value: text, JSON, and what notebooks know as rich output."""
 
+from . import __builtins__
+
 from base64 import b64encode
-from json import dumps
+
+from .wire import encode, encode_own, quote, type_name
 
 MAX_TEXT_CHARS = 256 * 1024
 MAX_JSON_BYTES = 1024 * 1024
@@ -22,55 +25,83 @@ _RICH_METHODS = {
 
 
 def describe(value):
-    """None for None, as in a notebook; else the value's forms."""
+    """The value's forms, as JSON text; None for None, as in a notebook."""
     if value is None:
         return None
-    text = repr(value)
-    if len(text) > MAX_TEXT_CHARS:
-        text = text[:MAX_TEXT_CHARS] + "... (value truncated)"
+    text = quote(_shorten(repr(value)))
     if type(value) in _PLAIN:
-        return {"text": text, "json": _as_json(value), "mime": {}}
-    return {"text": text, "json": None, "mime": _rich_forms(value)}
+        return f'{{"text":{text},"json":{as_json(value) or "null"},"mime":{{}}}}'
+    return f'{{"text":{text},"json":null,"mime":{encode_own(_rich_forms(value))}}}'
 
 
-def _as_json(value):
-    """The value if JSON can carry it, unchanged and not too large."""
+def describe_variable(value):
+    """Type, text and JSON of a variable, as JSON text. Never fails by the value's own methods."""
     try:
-        if len(dumps(value, allow_nan=False, ensure_ascii=False).encode()) <= MAX_JSON_BYTES:
-            return value
-    except (TypeError, ValueError, RecursionError):
-        pass
-    return None
+        text = _shorten(repr(value))
+    except Exception as error:
+        text = f"<{type_name(value)} whose repr() raises {type_name(error)}>"
+    json = as_json(value) if value is None or type(value) in _PLAIN else None
+    carried = "" if json is None else f',"json":{json}'
+    return f'{{"type":{quote(type_name(value))},"text":{quote(text)}{carried}}}'
+
+
+def as_json(value):
+    """The value as JSON text if JSON can carry it and it is not too large."""
+    try:
+        text = encode(value)
+        return text if len(text.encode()) <= MAX_JSON_BYTES else None
+    except MemoryError:
+        raise
+    except Exception:
+        return None
+
+
+def _shorten(text):
+    return text if len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS] + "... (value truncated)"
 
 
 def _rich_forms(value):
     forms = {}
     # A class describes its instances, not itself.
-    if isinstance(value, type):
+    if issubclass(type(value), type):
         return forms
-    bundle = getattr(value, "_repr_mimebundle_", None)
-    if callable(bundle):
-        forms.update(_checked(bundle()))
+    forms.update(_attempt(value, "_repr_mimebundle_", lambda bundle: bundle))
     for method, mime in _RICH_METHODS.items():
-        render = getattr(value, method, None)
-        if mime not in forms and callable(render):
-            forms.update(_checked({mime: render()}))
+        if mime not in forms:
+            forms.update(_attempt(value, method, lambda form: {mime: form}))
     return forms
 
 
+def _attempt(value, method, as_bundle):
+    """What one of the object's methods gives. A form that fails is left out: the text is there."""
+    try:
+        render = getattr(value, method, None)
+        return _checked(as_bundle(render())) if callable(render) else {}
+    except MemoryError:
+        raise
+    except Exception:
+        return {}
+
+
 def _checked(forms):
-    if isinstance(forms, tuple):
+    if type(forms) is tuple:
         forms = forms[0]
-    return {mime: text for mime, text in ((m, _as_text(f)) for m, f in dict(forms).items()) if text is not None}
+    texts = ((_exact(mime), _as_text(form)) for mime, form in dict(forms).items())
+    return {mime: text for mime, text in texts if text is not None}
 
 
 def _as_text(form):
-    if isinstance(form, tuple):
+    if type(form) is tuple:
         form = form[0]
     if form is None:
         return None
     if isinstance(form, bytes):
         form = b64encode(form).decode("ascii")
     elif not isinstance(form, str):
-        form = dumps(form)
-    return form if len(form) <= MAX_RICH_CHARS else None
+        form = encode(form)
+    return _exact(form) if len(form) <= MAX_RICH_CHARS else None
+
+
+def _exact(text):
+    """Not a subclass of str, whose methods would run when the answer is written."""
+    return "".join((text,))

@@ -1,0 +1,496 @@
+//! Calls from a guest to its host: tools and `input`.
+//!
+//! A guest may wait inside its call, or begin calls and wait for all of them outside of any guest
+//! code. In the second case the whole guest is at rest, and can be saved while it waits.
+//!
+//! Guest data: every number, name and length here may be a lie.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use belljar_core::limits::{MAX_BEGUN_CALLS, MAX_ERROR_MESSAGE_BYTES, MAX_TOOL_MESSAGE_BYTES};
+use belljar_core::{ToolCall, ToolFailure, ToolLimits, ToolOutcome, ToolUsage};
+use serde::{Deserialize, Serialize};
+
+/// What the host does for a guest.
+pub trait CallHost: Send + Sync {
+    /// Starts to serve a wish, on a thread of its own; the outcome goes to `reply`.
+    fn begin(&self, wish: Wish, reply: Reply);
+
+    /// Whether there is such a tool, and when it answers.
+    fn offer(&self, tool: &str) -> Offer;
+}
+
+/// What a guest asks for.
+#[derive(Clone, Debug)]
+pub enum Wish {
+    /// To have a tool run.
+    Tool(ToolCall),
+    /// A line from whoever is there.
+    Input {
+        /// What to show them.
+        prompt: String,
+    },
+}
+
+/// Whether a tool is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// There is none of that name.
+    None,
+    /// It runs here and now.
+    Now,
+    /// Its answer comes later, perhaps when this process has ended.
+    Later,
+}
+
+/// Where the outcome of a wish goes. Dropping it counts as a failure.
+pub struct Reply {
+    ticket: u64,
+    inbox: Arc<Inbox>,
+    unwanted: Arc<AtomicBool>,
+    sent: bool,
+}
+
+impl Reply {
+    /// Hands over the outcome.
+    pub fn send(mut self, outcome: ToolOutcome) {
+        self.sent = true;
+        self.inbox.put(self.ticket, outcome);
+    }
+
+    /// Turns true when nobody waits for the outcome any more.
+    #[must_use]
+    pub fn unwanted(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.unwanted)
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if !self.sent {
+            self.inbox.put(self.ticket, Err(ToolFailure::new("the tool broke off")));
+        }
+    }
+}
+
+/// Outcomes on their way to the guest.
+#[derive(Default)]
+pub struct Inbox(Mutex<InboxState>);
+
+#[derive(Default)]
+struct InboxState {
+    arrived: VecDeque<(u64, ToolOutcome)>,
+    waiting: Option<Waker>,
+}
+
+impl Inbox {
+    /// Nothing panics while holding the lock; if it did, the value would still be whole.
+    fn lock(&self) -> MutexGuard<'_, InboxState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, ticket: u64, outcome: ToolOutcome) {
+        let waker = {
+            let mut state = self.lock();
+            state.arrived.push_back((ticket, outcome));
+            state.waiting.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// What has arrived; `None`, with the waker remembered, when nothing has.
+    pub fn poll(&self, waker: &Waker) -> Option<VecDeque<(u64, ToolOutcome)>> {
+        let mut state = self.lock();
+        if state.arrived.is_empty() {
+            state.waiting = Some(waker.clone());
+            return None;
+        }
+        Some(std::mem::take(&mut state.arrived))
+    }
+
+    fn take(&self) -> VecDeque<(u64, ToolOutcome)> {
+        std::mem::take(&mut self.lock().arrived)
+    }
+}
+
+/// What a guest says.
+#[derive(Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Message {
+    Call {
+        name: String,
+        #[serde(default)]
+        args: Vec<serde_json::Value>,
+        #[serde(default)]
+        kwargs: serde_json::Map<String, serde_json::Value>,
+    },
+    Begin(ToolCall),
+    Wait {
+        seconds: Option<f64>,
+    },
+    Drop {
+        id: u64,
+    },
+    Input {
+        prompt: String,
+    },
+}
+
+impl Message {
+    /// `None` when it is no message, or would take far more memory than its length.
+    pub fn parse(bytes: &[u8]) -> Option<Message> {
+        if bytes.len() > MAX_TOOL_MESSAGE_BYTES || values_in(bytes) > MAX_VALUES {
+            return None;
+        }
+        serde_json::from_slice(bytes).ok()
+    }
+}
+
+/// Values in one message. Unpacked, each takes some thirty bytes at least, however short its text.
+const MAX_VALUES: usize = 1_000_000;
+
+/// At least how many values a JSON text holds, without unpacking it.
+fn values_in(json: &[u8]) -> usize {
+    let (mut values, mut in_string, mut escaped) = (0, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b',' | b':' | b'[' | b'{' if !in_string => values += 1,
+            _ => {}
+        }
+    }
+    values
+}
+
+/// An answer as the guest reads it.
+#[derive(Serialize)]
+pub struct GuestAnswer<'a> {
+    pub id: u64,
+    #[serde(flatten)]
+    pub outcome: GuestOutcome<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GuestOutcome<'a> {
+    Value(&'a serde_json::Value),
+    Error(&'a ToolFailure),
+}
+
+impl<'a> From<&'a ToolOutcome> for GuestOutcome<'a> {
+    fn from(outcome: &'a ToolOutcome) -> GuestOutcome<'a> {
+        match outcome {
+            Ok(value) => GuestOutcome::Value(value),
+            Err(failure) => GuestOutcome::Error(failure),
+        }
+    }
+}
+
+/// Answers on their way to the guest: number and outcome.
+pub type Answers = Vec<(u64, ToolOutcome)>;
+
+/// The calls of one guest.
+pub struct Desk {
+    host: Option<Arc<dyn CallHost>>,
+    limits: ToolLimits,
+    usage: ToolUsage,
+    inbox: Arc<Inbox>,
+    next_ticket: u64,
+    running: BTreeMap<u64, Running>,
+    deferred: BTreeMap<u64, ToolCall>,
+    /// Ended, and not yet told to the guest.
+    ended: Answers,
+    /// What `host_take` will fetch.
+    reply: Vec<u8>,
+    /// While nobody would count them, calls are refused.
+    closed: bool,
+}
+
+struct Running {
+    /// The guest's number for it; `None` when the guest waits inside the call.
+    id: Option<u64>,
+    unwanted: Arc<AtomicBool>,
+}
+
+/// The calls of a session at rest, saved with it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedCalls {
+    /// Begun, and to be answered later.
+    pub deferred: Vec<ToolCall>,
+    /// Numbers of calls that ended without the guest having been told.
+    ended: Vec<u64>,
+    /// What the execution that waits has used so far.
+    usage: ToolUsage,
+}
+
+impl Desk {
+    pub fn new(host: Option<Arc<dyn CallHost>>, limits: ToolLimits) -> Desk {
+        Desk {
+            host,
+            limits,
+            usage: ToolUsage::default(),
+            inbox: Arc::default(),
+            next_ticket: 1,
+            running: BTreeMap::new(),
+            deferred: BTreeMap::new(),
+            ended: Vec::new(),
+            reply: Vec::new(),
+            closed: false,
+        }
+    }
+
+    /// Refuses calls, or does not: outside an execution there is no result to count them in.
+    pub fn set_closed(&mut self, closed: bool) {
+        self.closed = closed;
+    }
+
+    /// For guests that have nobody to call.
+    pub fn closed() -> Desk {
+        Desk::new(None, ToolLimits { calls: 0, bytes: 0 })
+    }
+
+    pub fn usage(&self) -> ToolUsage {
+        self.usage
+    }
+
+    pub fn inbox(&self) -> Arc<Inbox> {
+        Arc::clone(&self.inbox)
+    }
+
+    /// Calls whose answers come later.
+    pub fn deferred(&self) -> impl Iterator<Item = &ToolCall> {
+        self.deferred.values()
+    }
+
+    pub fn has_running(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    pub fn begin_execution(&mut self) {
+        self.usage = ToolUsage::default();
+    }
+
+    /// Nothing outlives the execution that asked for it.
+    pub fn end_execution(&mut self) {
+        let over = || Err(ToolFailure::new("the execution that asked for it has ended"));
+        for (_, running) in std::mem::take(&mut self.running) {
+            running.unwanted.store(true, Ordering::Relaxed);
+            self.ended.extend(running.id.map(|id| (id, over())));
+        }
+        self.ended.extend(std::mem::take(&mut self.deferred).into_keys().map(|id| (id, over())));
+        // Whatever arrives from now on has a ticket that nobody knows.
+        self.inbox = Arc::default();
+    }
+
+    pub fn save(&self) -> SavedCalls {
+        SavedCalls {
+            deferred: self.deferred.values().cloned().collect(),
+            ended: self.ended.iter().map(|(id, _)| *id).collect(),
+            usage: self.usage,
+        }
+    }
+
+    pub fn restore(&mut self, saved: &SavedCalls) {
+        self.running.clear();
+        self.inbox = Arc::default();
+        let deferred = saved.deferred.iter().take(MAX_BEGUN_CALLS);
+        self.deferred = deferred.map(|call| (call.id, call.clone())).collect();
+        let lost = || Err(ToolFailure::new("the execution that asked for it has ended"));
+        self.ended = saved.ended.iter().take(MAX_BEGUN_CALLS).map(|id| (*id, lost())).collect();
+        self.usage = saved.usage;
+    }
+
+    /// The answer to a call that was deferred. `false` when there is no such call.
+    pub fn answer(&mut self, id: u64, outcome: ToolOutcome) -> bool {
+        let known = self.deferred.remove(&id).is_some();
+        if known {
+            let outcome = self.weigh_outcome(outcome);
+            self.ended.push((id, outcome));
+        }
+        known
+    }
+
+    /// Starts a tool; gives the ticket under which its outcome will arrive, or none when it comes
+    /// later.
+    pub fn start(
+        &mut self,
+        call: ToolCall,
+        bytes: usize,
+        waits: bool,
+    ) -> Result<Option<u64>, ToolFailure> {
+        self.charge(bytes)?;
+        let offer = self.host.as_ref().map_or(Offer::None, |host| host.offer(&call.name));
+        let id = (!waits).then_some(call.id);
+        match offer {
+            Offer::None => {
+                Err(ToolFailure::new(format!("there is no tool {:?} here", shown(&call.name))))
+            }
+            Offer::Later if waits => Err(ToolFailure::new(format!(
+                "{} is answered later, so its call has to be awaited",
+                shown(&call.name)
+            ))),
+            Offer::Later => {
+                self.deferred.insert(call.id, call);
+                Ok(None)
+            }
+            Offer::Now => Ok(Some(self.launch(Wish::Tool(call), id)?)),
+        }
+    }
+
+    pub fn start_input(&mut self, prompt: String) -> Result<u64, ToolFailure> {
+        self.refuse_if_closed()?;
+        self.launch(Wish::Input { prompt }, None)
+    }
+
+    fn launch(&mut self, wish: Wish, id: Option<u64>) -> Result<u64, ToolFailure> {
+        let Some(host) = &self.host else {
+            return Err(ToolFailure::no_input());
+        };
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        let unwanted = Arc::new(AtomicBool::new(false));
+        self.running.insert(ticket, Running { id, unwanted: Arc::clone(&unwanted) });
+        host.begin(wish, Reply { ticket, inbox: self.inbox(), unwanted, sent: false });
+        Ok(ticket)
+    }
+
+    fn charge(&mut self, bytes: usize) -> Result<(), ToolFailure> {
+        self.refuse_if_closed()?;
+        if self.usage.calls >= self.limits.calls {
+            return Err(ToolFailure::limit(format!(
+                "at most {} calls are allowed; raise max_tool_calls to allow more",
+                self.limits.calls
+            )));
+        }
+        if self.running.len() + self.deferred.len() + self.ended.len() >= MAX_BEGUN_CALLS {
+            return Err(ToolFailure::limit(format!(
+                "at most {MAX_BEGUN_CALLS} calls may be waiting at the same time"
+            )));
+        }
+        self.usage.calls += 1;
+        self.charge_bytes(bytes)
+    }
+
+    fn refuse_if_closed(&self) -> Result<(), ToolFailure> {
+        let why = "tools cannot be called while a value is only looked at";
+        if self.closed { Err(ToolFailure::new(why)) } else { Ok(()) }
+    }
+
+    fn charge_bytes(&mut self, bytes: usize) -> Result<(), ToolFailure> {
+        let total = self.usage.bytes.saturating_add(bytes as u64);
+        if total > self.limits.bytes {
+            return Err(ToolFailure::limit(format!(
+                "arguments and results may have {} bytes together; raise max_tool_bytes to allow \
+                 more",
+                self.limits.bytes
+            )));
+        }
+        self.usage.bytes = total;
+        Ok(())
+    }
+
+    /// An outcome that is too large is a failure.
+    fn weigh_outcome(&mut self, outcome: ToolOutcome) -> ToolOutcome {
+        let value = match outcome {
+            Ok(value) => value,
+            Err(mut failure) => {
+                let cut = failure.message.floor_char_boundary(MAX_ERROR_MESSAGE_BYTES);
+                failure.message.truncate(cut);
+                self.charge_bytes(cut)?;
+                return Err(failure);
+            }
+        };
+        let bytes = serde_json::to_vec(&value).map_or(usize::MAX, |json| json.len());
+        if bytes > MAX_TOOL_MESSAGE_BYTES {
+            return Err(ToolFailure::limit("the tool's result is too large to be passed on"));
+        }
+        self.charge_bytes(bytes)?;
+        Ok(value)
+    }
+
+    /// Sorts what has arrived; gives back the outcome of `awaited`, if it is among it.
+    pub fn sort(
+        &mut self,
+        arrived: VecDeque<(u64, ToolOutcome)>,
+        awaited: Option<u64>,
+    ) -> Option<ToolOutcome> {
+        let mut found = None;
+        for (ticket, outcome) in arrived {
+            // The guest may have dropped it.
+            let Some(running) = self.running.remove(&ticket) else { continue };
+            let outcome = self.weigh_outcome(outcome);
+            if awaited == Some(ticket) {
+                found = Some(outcome);
+            } else if let Some(id) = running.id {
+                self.ended.push((id, outcome));
+            }
+        }
+        found
+    }
+
+    /// What the guest has not been told yet.
+    pub fn take_ended(&mut self) -> Answers {
+        let arrived = self.inbox.take();
+        self.sort(arrived, None);
+        std::mem::take(&mut self.ended)
+    }
+
+    /// A guest that waits inside a call cannot be suspended: what is answered later will not be
+    /// answered at all.
+    pub fn fail_deferred(&mut self) {
+        for (id, call) in std::mem::take(&mut self.deferred) {
+            let why = format!(
+                "{} is answered later, so a cell has to await it itself, not in a loop of its own",
+                shown(&call.name)
+            );
+            self.ended.push((id, Err(ToolFailure::new(why))));
+        }
+    }
+
+    /// The guest does not wait inside this call any more.
+    pub fn abandon(&mut self, ticket: u64) {
+        if let Some(running) = self.running.remove(&ticket) {
+            running.unwanted.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The guest has no use for the answer.
+    pub fn drop_call(&mut self, id: u64) {
+        self.deferred.remove(&id);
+        self.ended.retain(|(ended, _)| *ended != id);
+        let ticket = self.running.iter().find(|(_, running)| running.id == Some(id));
+        if let Some(ticket) = ticket.map(|(ticket, _)| *ticket) {
+            self.abandon(ticket);
+        }
+    }
+
+    /// Keeps a reply for the guest to fetch; gives its size.
+    pub fn put_reply(&mut self, reply: &impl Serialize) -> i32 {
+        self.reply = serde_json::to_vec(reply).unwrap_or_default();
+        match i32::try_from(self.reply.len()) {
+            Ok(size) if size > 0 => size,
+            _ => -1,
+        }
+    }
+
+    pub fn take_reply(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.reply)
+    }
+}
+
+/// A name as a guest gave it, short enough to be repeated.
+fn shown(name: &str) -> &str {
+    &name[..name.floor_char_boundary(64)]
+}
+
+#[cfg(test)]
+#[path = "calls_tests.rs"]
+mod tests;

@@ -1,0 +1,101 @@
+//! From what an execution left behind to a result.
+
+use std::time::Duration;
+
+use belljar_core::text::CappedText;
+use belljar_core::{Backend, Meta, Outcome, SandboxResult, StateAfter, Stop, ToolUsage};
+use belljar_wasm::{Ran, Traces};
+
+use super::host::WasmHost;
+use super::outcome::{Verdict, judge};
+use crate::execution_id;
+use crate::logging::{SandboxLogger, SecurityEvent};
+
+/// The layers that hold for every guest of this backend.
+const ISOLATION: [&str; 4] = ["wasm", "wasi", "fuel", "memory_limit"];
+
+/// Everything that is known about an execution.
+pub(super) struct Execution<'a> {
+    pub(super) ran: Ran,
+    pub(super) traces: Traces,
+    pub(super) elapsed: Duration,
+    /// The session it ran in.
+    pub(super) session: Option<InSession<'a>>,
+}
+
+pub(super) struct InSession<'a> {
+    pub(super) id: Option<&'a str>,
+    pub(super) state: StateAfter,
+}
+
+/// Classifies, logs and describes an execution.
+pub(super) fn report(
+    host: &WasmHost,
+    execution: Execution<'_>,
+    logger: &SandboxLogger,
+) -> SandboxResult {
+    let Execution { ran, traces, elapsed, session } = execution;
+    let verdict = verdict(host, &ran, &traces, elapsed);
+    log_events(logger, &verdict, &traces);
+    let policy = host.policy();
+    let stdout = traces.stdout.finish();
+    let stderr = with_notice(traces.stderr.finish(), verdict.notice, policy.stderr_max_bytes());
+    let meta = Meta {
+        runtime: Backend::Wasm.runtime_name().to_owned(),
+        language: host.plan().language,
+        language_version: host.language_version(),
+        session_id: session.as_ref().and_then(|session| session.id.map(str::to_owned)),
+        execution_id: execution_id::next(),
+        truncated: stdout.truncated || stderr.truncated,
+        state: session.map(|session| session.state),
+        tools: ToolUsage { depth: host.tools().depth(), ..ran.tools },
+        resource_limits: policy.resource_limits(),
+        isolation: ISOLATION.map(str::to_owned).to_vec(),
+        ..Meta::default()
+    };
+    let mut result = SandboxResult::new(verdict.outcome, meta);
+    result.stdout = stdout.text;
+    result.stderr = stderr.text;
+    result.result = ran.answer.and_then(|answer| answer.value);
+    result.pending_calls = ran.pending;
+    result.duration_ms = elapsed.as_secs_f64() * 1000.0;
+    result.fuel_consumed = Some(ran.called.fuel_used);
+    result.memory_used_bytes = Some(ran.called.memory_peak_bytes as u64);
+    result.files_created = traces.delta.created;
+    result.files_modified = traces.delta.modified;
+    result.files_deleted = traces.delta.deleted;
+    result.workspace_path = host.plan().workspace.display().to_string();
+    result
+}
+
+fn verdict(host: &WasmHost, ran: &Ran, traces: &Traces, elapsed: Duration) -> Verdict {
+    if ran.pending.is_empty() {
+        judge(&ran.called, ran.answer.as_ref(), traces, host.policy(), elapsed)
+    } else {
+        Verdict::ended(Outcome::Stopped(Stop::Suspended, None))
+    }
+}
+
+/// Ends stderr with the notice; the guest's own words make room for it.
+fn with_notice(stderr: CappedText, notice: Option<String>, cap: usize) -> CappedText {
+    let Some(notice) = notice else { return stderr };
+    let mut text = stderr.text;
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let own = CappedText::new(text, cap.saturating_sub(notice.len() + 1));
+    let truncated = stderr.truncated || own.truncated;
+    let all = CappedText::new(format!("{}{notice}\n", own.text), cap);
+    CappedText { truncated: truncated || all.truncated, text: all.text }
+}
+
+fn log_events(logger: &SandboxLogger, verdict: &Verdict, traces: &Traces) {
+    if let Some(event) = verdict.event {
+        logger.log_security_event(event, verdict.notice.as_deref().unwrap_or_default());
+    }
+    if let Some(path) = &traces.denials.first {
+        let count = traces.denials.count;
+        let detail = format!("{count} attempts to reach outside, the first at {path:?}");
+        logger.log_security_event(SecurityEvent::FilesystemDenied, &detail);
+    }
+}

@@ -1,0 +1,317 @@
+//! `PythonSandbox` and `JavaScriptSandbox`: interpreters on wasm.
+
+use std::marker::PhantomData;
+use std::path::PathBuf;
+
+use belljar_core::{
+    ExecutionPolicy, GuestError, RuntimeType, SandboxError, SandboxResult, ToolAnswer, ToolCall,
+};
+use belljar_wasm::{Completions, Variable};
+use tempfile::TempDir;
+
+use super::host::{DEFAULT_CODE_NAME, Links, RunOptions, WasmHost, run_untrusted};
+use super::session::Session;
+use crate::CancelHandle;
+use crate::factory::SandboxConfig;
+use crate::plan::{Guest, LaunchPlan};
+use crate::sandbox::{Sandbox, SandboxBase, check_source};
+use crate::snapshot::{Files, Snapshot};
+use crate::workspace_files;
+
+/// CPython on wasm.
+pub type PythonSandbox = WasmSandbox<Python>;
+
+/// QuickJS on wasm.
+pub type JavaScriptSandbox = WasmSandbox<JavaScript>;
+
+/// What a sandbox runs, as a type.
+pub trait Language: Send + 'static {
+    /// The same as a value.
+    const RUNTIME: RuntimeType;
+}
+
+/// The language Python.
+pub enum Python {}
+
+impl Language for Python {
+    const RUNTIME: RuntimeType = RuntimeType::Python;
+}
+
+/// The language JavaScript.
+pub enum JavaScript {}
+
+impl Language for JavaScript {
+    const RUNTIME: RuntimeType = RuntimeType::Javascript;
+}
+
+/// Runs code in an interpreter inside the WebAssembly engine: each piece in a fresh one, or, once a
+/// session has begun, all in the same.
+///
+/// The interpreter is loaded when it is first needed and then kept.
+pub struct WasmSandbox<L> {
+    base: SandboxBase,
+    plan: LaunchPlan,
+    cache_dir: PathBuf,
+    code_name: Option<String>,
+    session_id: Option<String>,
+    links: Links,
+    cancel: CancelHandle,
+    host: Option<WasmHost>,
+    session: Option<Session>,
+    /// Removed when the sandbox is: the workspace of a fork.
+    own_workspace: Option<TempDir>,
+    language: PhantomData<L>,
+}
+
+impl<L: Language> WasmSandbox<L> {
+    /// A sandbox with the embedded interpreter, or the one in Belljar's directory if there is one.
+    ///
+    /// # Errors
+    /// When the policy cannot be enforced or the workspace cannot be used.
+    pub fn new(
+        policy: ExecutionPolicy,
+        workspace: impl Into<PathBuf>,
+    ) -> Result<Self, SandboxError> {
+        let workspace = Some(workspace.into());
+        Self::from_config(&SandboxConfig { policy, workspace, ..SandboxConfig::default() })
+    }
+
+    /// A sandbox as configured, whatever language the configuration names.
+    ///
+    /// # Errors
+    /// As for [`WasmSandbox::new`].
+    pub fn from_config(config: &SandboxConfig) -> Result<Self, SandboxError> {
+        let config = SandboxConfig { runtime: L::RUNTIME, ..config.clone() };
+        let plan = LaunchPlan::new(&config)?;
+        Self::from_plan(plan, &config)
+    }
+
+    pub(crate) fn from_plan(
+        plan: LaunchPlan,
+        config: &SandboxConfig,
+    ) -> Result<Self, SandboxError> {
+        let base = SandboxBase::new(config.policy.clone(), &plan.workspace, config.logger.clone());
+        Ok(Self {
+            base,
+            plan,
+            cache_dir: config.home()?.cache(),
+            code_name: config.code_name.clone(),
+            session_id: config.session_id.clone(),
+            links: Links {
+                tools: config.tools.clone(),
+                input: config.on_input.clone(),
+                on_stdout: config.on_stdout.clone(),
+                on_stderr: config.on_stderr.clone(),
+            },
+            cancel: CancelHandle::default(),
+            host: None,
+            session: None,
+            own_workspace: None,
+            language: PhantomData,
+        })
+    }
+
+    /// The interpreter that is or will be used; `None` stands for the embedded one.
+    #[must_use]
+    pub fn wasm_binary_path(&self) -> Option<&std::path::Path> {
+        match &self.plan.guest {
+            Guest::Embedded => None,
+            Guest::File(path) => Some(path),
+        }
+    }
+
+    /// Runs code in a fresh interpreter, with a say in how. A session is not touched by it.
+    ///
+    /// # Errors
+    /// Only when Belljar or the caller failed.
+    pub fn execute_with(
+        &mut self,
+        code: &str,
+        options: RunOptions<'_>,
+    ) -> Result<SandboxResult, SandboxError> {
+        check_source(code)?;
+        self.base.logger.log_execution_start(L::RUNTIME, &self.base.policy, code);
+        let host = load(&mut self.host, &self.plan, &self.cache_dir, &self.cancel, &self.links)?;
+        let result = run_untrusted(code, host, options, &self.base.logger)?;
+        self.log_execution_metrics(&result);
+        Ok(result)
+    }
+
+    /// Loads the interpreter now instead of with the first execution.
+    ///
+    /// # Errors
+    /// When it is missing or broken.
+    pub fn load(&mut self) -> Result<(), SandboxError> {
+        load(&mut self.host, &self.plan, &self.cache_dir, &self.cancel, &self.links).map(drop)
+    }
+
+    /// The session and what it needs to run.
+    fn session(&mut self, wanted: &str) -> Result<(&mut Session, &WasmHost), SandboxError> {
+        match (&mut self.session, &self.host) {
+            (Some(session), Some(host)) => Ok((session, host)),
+            _ => Err(SandboxError::NotInSession { wanted: wanted.to_owned() }),
+        }
+    }
+
+    /// A sandbox of its own kind with another workspace, which it owns.
+    fn beside(&self, workspace: TempDir) -> Self {
+        let mut plan = self.plan.clone();
+        plan.workspace = workspace.path().to_owned();
+        if let Some(mount) = plan.mounts.first_mut() {
+            mount.host.clone_from(&plan.workspace);
+        }
+        let base = SandboxBase { workspace: plan.workspace.clone(), ..self.base.clone() };
+        Self {
+            base,
+            plan,
+            cache_dir: self.cache_dir.clone(),
+            code_name: self.code_name.clone(),
+            session_id: self.session_id.clone(),
+            links: self.links.clone(),
+            cancel: CancelHandle::default(),
+            host: None,
+            session: None,
+            own_workspace: Some(workspace),
+            language: PhantomData,
+        }
+    }
+}
+
+fn load<'a>(
+    host: &'a mut Option<WasmHost>,
+    plan: &LaunchPlan,
+    cache_dir: &std::path::Path,
+    cancel: &CancelHandle,
+    links: &Links,
+) -> Result<&'a WasmHost, SandboxError> {
+    if host.is_none() {
+        let loaded = WasmHost::new(plan.clone(), cache_dir, cancel.clone())?;
+        *host = Some(loaded.linked(links.clone()));
+    }
+    host.as_ref().ok_or_else(|| SandboxError::Internal {
+        problem: "the interpreter was not loaded".to_owned(),
+        survives: belljar_core::Survives::NothingWasRun,
+    })
+}
+
+impl<L: Language> Sandbox for WasmSandbox<L> {
+    fn base(&self) -> &SandboxBase {
+        &self.base
+    }
+
+    fn runtime(&self) -> RuntimeType {
+        L::RUNTIME
+    }
+
+    fn execute(&mut self, code: &str) -> Result<SandboxResult, SandboxError> {
+        let name = self.code_name.clone();
+        if self.session.is_none() {
+            let filename = name.as_deref().unwrap_or(DEFAULT_CODE_NAME);
+            return self.execute_with(code, RunOptions { filename, ..RunOptions::default() });
+        }
+        check_source(code)?;
+        let logger = self.base.logger.clone();
+        logger.log_execution_start(L::RUNTIME, &self.base.policy, code);
+        let (session, host) = self.session("an execution")?;
+        let result = session.execute(host, code, name.as_deref(), &logger)?;
+        self.log_execution_metrics(&result);
+        Ok(result)
+    }
+
+    fn check_code(&mut self, code: &str) -> Result<Option<GuestError>, SandboxError> {
+        check_source(code)?;
+        load(&mut self.host, &self.plan, &self.cache_dir, &self.cancel, &self.links)?.check(code)
+    }
+
+    fn cancel_handle(&self) -> CancelHandle {
+        self.cancel.clone()
+    }
+
+    fn initialize(&mut self, context: serde_json::Value) -> Result<(), SandboxError> {
+        let host = load(&mut self.host, &self.plan, &self.cache_dir, &self.cancel, &self.links)?;
+        self.session = Some(Session::begin(host, self.session_id.clone(), &context)?);
+        Ok(())
+    }
+
+    fn get_variable(&mut self, name: &str) -> Result<Option<Variable>, SandboxError> {
+        let (session, host) = self.session("a variable")?;
+        session.variable(host, name)
+    }
+
+    fn complete(&mut self, code: &str, cursor: usize) -> Result<Completions, SandboxError> {
+        check_source(code)?;
+        let (session, host) = self.session("completion")?;
+        session.complete(host, code, cursor)
+    }
+
+    fn pending_calls(&mut self) -> Vec<ToolCall> {
+        self.session.as_mut().map_or_else(Vec::new, Session::pending)
+    }
+
+    fn resume(&mut self, answers: Vec<ToolAnswer>) -> Result<SandboxResult, SandboxError> {
+        let logger = self.base.logger.clone();
+        let (session, host) = self.session("to be resumed")?;
+        let result = session.resume(host, answers, &logger)?;
+        self.log_execution_metrics(&result);
+        Ok(result)
+    }
+
+    fn snapshot(&mut self, files: Files) -> Result<Snapshot, SandboxError> {
+        let copied = match files {
+            Files::Without => None,
+            Files::With => {
+                let copy = workspace_files::temporary()?;
+                workspace_files::copy(&self.base.workspace, copy.path())?;
+                Some(copy)
+            }
+        };
+        let id = self.session_id.clone();
+        let (session, _) = self.session("a snapshot")?;
+        Ok(Snapshot::new(session.freeze()?, L::RUNTIME, id, session.cells(), copied))
+    }
+
+    fn restore(&mut self, snapshot: &Snapshot) -> Result<(), SandboxError> {
+        let language = snapshot.facts.language;
+        if language != L::RUNTIME {
+            return Err(SandboxError::Snapshot {
+                path: None,
+                problem: format!("it is of a {language} session, and this is {}", L::RUNTIME),
+                hint: Some(format!("restore it with the language {language}")),
+            });
+        }
+        let host = load(&mut self.host, &self.plan, &self.cache_dir, &self.cancel, &self.links)?;
+        // Files first: descriptors of the session are opened again.
+        snapshot.unpack_files(&self.base.workspace)?;
+        let (id, cells) = (self.session_id.clone(), snapshot.facts.cells);
+        self.session = Some(Session::continue_from(host, id, &snapshot.frozen, cells)?);
+        Ok(())
+    }
+
+    fn fork(&mut self) -> Result<Box<dyn Sandbox>, SandboxError> {
+        let (session, _) = self.session("a fork")?;
+        let (frozen, cells) = (session.freeze()?, session.cells());
+        let workspace = workspace_files::temporary()?;
+        workspace_files::copy(&self.base.workspace, workspace.path())?;
+        let mut fork = self.beside(workspace);
+        let host = load(&mut fork.host, &fork.plan, &fork.cache_dir, &fork.cancel, &fork.links)?;
+        let id = fork.session_id.clone();
+        fork.session = Some(Session::continue_from(host, id, &frozen, cells)?);
+        Ok(Box::new(fork))
+    }
+
+    fn destroy(&mut self) -> Result<(), SandboxError> {
+        self.session = None;
+        match self.own_workspace.take() {
+            Some(workspace) => workspace.close().map_err(|error| SandboxError::Workspace {
+                path: self.base.workspace.clone(),
+                problem: format!("it cannot be removed: {error}"),
+                hint: None,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn session_id(&self) -> Option<&str> {
+        self.session.as_ref().and_then(Session::id)
+    }
+}

@@ -1,0 +1,157 @@
+"""The host's tools as functions of the guest: `NAME(...)`, `await NAME(...)`, `NAME.aio(...)`."""
+
+from . import __builtins__
+
+import __main__
+import opcode
+from asyncio import events, gather
+from sys import _getframe
+
+from . import api, calls, interrupts, utilities
+from .loop import session_loop
+
+# Calling instruction -> bytes from its start to the next instruction, which lies behind its cache.
+_AFTER_CALL = {
+    opcode.opmap[name]: 2 + 2 * opcode._inline_cache_entries.get(name, 0)
+    for name in ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
+}
+_GET_AWAITABLE = opcode.opmap["GET_AWAITABLE"]
+
+
+def _is_awaited(frame):
+    """Whether what this frame calls right now is awaited right after."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    after = at + _AFTER_CALL.get(code[at], len(code))
+    return after < len(code) and code[after] == _GET_AWAITABLE
+
+
+def _current_loop():
+    return events._get_running_loop() or session_loop()
+
+
+class Tool(calls.HostFunction):
+    """A function of the host. `await` it for its result later; without `await` it blocks."""
+
+    def __init__(self, name):
+        self.__name__ = self.__qualname__ = self._name = name
+        self.__module__ = "belljar.tools"
+
+    def __repr__(self):
+        return f"<tool {self._name}>"
+
+    def __call__(self, /, *args, **kwargs):
+        if _is_awaited(_getframe(1)):
+            return self.aio(*args, **kwargs)
+        return calls.call(self._name, args, kwargs)
+
+    def aio(self, /, *args, **kwargs):
+        """Begins the call and gives an asyncio future of its result."""
+        return calls.begin(self._name, args, kwargs, calls.ToolFuture(_current_loop()))
+
+
+class ContextTool(Tool):
+    """rlm_query: works on `context` unless it is given something else."""
+
+    def __call__(self, task, ctx=None):
+        args = (task, _context_or(ctx))
+        if _is_awaited(_getframe(1)):
+            return calls.begin(self._name, args, {}, calls.ToolFuture(_current_loop()))
+        return calls.call(self._name, args, {})
+
+    def aio(self, task, ctx=None):
+        """Begins the call and gives an asyncio future of its result."""
+        return calls.begin(self._name, (task, _context_or(ctx)), {}, calls.ToolFuture(_current_loop()))
+
+
+def _context_or(ctx):
+    return __main__.__dict__.get("context") if ctx is None else ctx
+
+
+class BatchTool(calls.HostFunction):
+    """Calls a tool once for each item, all at the same time; results come in the order of the items."""
+
+    def __init__(self, name, tool, make_args):
+        self.__name__ = self.__qualname__ = self._name = name
+        self.__module__ = "belljar.tools"
+        self._tool, self._make_args = tool, make_args
+
+    __repr__ = Tool.__repr__
+
+    def __call__(self, items):
+        if _is_awaited(_getframe(1)):
+            return self.aio(items)
+        slots = []
+        try:
+            for args in self._each(items):
+                slots.append(calls.begin(self._tool, args, {}, calls.ToolSlot()))
+            while any(slot.answer is None for slot in slots):
+                calls.wait(None)
+                interrupts.check()
+        except BaseException:
+            for slot in slots:
+                calls.drop(slot)
+            raise
+        for slot in slots:
+            if "error" in slot.answer:
+                raise calls.exception_of(slot.answer["error"])
+        return [slot.answer["value"] for slot in slots]
+
+    def aio(self, items):
+        """Begins all calls and gives an awaitable of the list of their results."""
+        loop, futures = _current_loop(), []
+        try:
+            for args in self._each(items):
+                futures.append(calls.begin(self._tool, args, {}, calls.ToolFuture(loop)))
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+        return loop.create_task(_all_of(futures), name=self._name)
+
+    def _each(self, items):
+        if isinstance(items, (str, bytes, dict)):
+            raise TypeError(f"{self._name}() takes a list, not one {type(items).__name__}")
+        return [self._make_args(item) for item in items]
+
+
+async def _all_of(futures):
+    if not futures:
+        return []
+    results = await gather(*futures, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results
+
+
+def _make(name):
+    return ContextTool(name) if name == "rlm_query" else Tool(name)
+
+
+_BATCHED = {"llm_query": lambda prompt: (prompt,), "rlm_query": lambda task: (task, _context_or(None))}
+
+# Everything that was put into the user's namespace by us.
+_offered = {}
+
+
+def offer(names):
+    """Makes these the tools there are. What user code has bound to one of the names stays."""
+    wanted = {name: _offered.get(name) or _make(name) for name in names}
+    for name, make_args in _BATCHED.items():
+        if name in wanted:
+            batched = f"{name}_batched"
+            wanted.setdefault(batched, _offered.get(batched) or BatchTool(batched, name, make_args))
+    namespace, shelf = __main__.__dict__, api.tools.__dict__
+    for name, tool in _offered.items():
+        if name not in wanted:
+            shelf.pop(name, None)
+            if namespace.get(name) is tool:
+                del namespace[name]
+    for name, tool in wanted.items():
+        shelf[name] = tool
+        if namespace.setdefault(name, tool) is not tool and namespace[name] is _offered.get(name):
+            namespace[name] = tool
+    if wanted:
+        utilities.introduce()
+    _offered.clear()
+    _offered.update(wanted)
