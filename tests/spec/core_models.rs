@@ -251,6 +251,7 @@ fn serialize_result_to_json() {
             "fuel_consumed",
             "memory_used_bytes",
             "meta",
+            "pending_calls",
             "result",
             "status",
             "stderr",

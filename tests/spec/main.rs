@@ -3,3 +3,4 @@
 
 mod core_models;
 mod python_runtime;
+mod repl_sandbox;

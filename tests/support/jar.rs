@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use belljar::{
     ExecutionPolicy, Home, PolicyLayer, Preset, PythonSandbox, Sandbox, SandboxConfig,
-    SandboxError, SandboxResult,
+    SandboxError, SandboxResult, Tools,
 };
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// No test should need longer; whatever does has met a bug.
@@ -35,6 +36,7 @@ pub struct Jar {
     wasm_binary_path: Option<PathBuf>,
     preset: Preset,
     layer: PolicyLayer,
+    tools: Tools,
 }
 
 impl Default for Jar {
@@ -54,6 +56,7 @@ impl Jar {
             wasm_binary_path: None,
             preset: Preset::Agent,
             layer: PolicyLayer::new().timeout_seconds(TIMEOUT_SECONDS),
+            tools: Tools::new(),
         }
     }
 
@@ -102,6 +105,13 @@ impl Jar {
         self
     }
 
+    /// Offers tools.
+    #[must_use]
+    pub fn with_tools(mut self, tools: Tools) -> Self {
+        self.tools = tools;
+        self
+    }
+
     /// The workspace on the host.
     #[must_use]
     pub fn workspace(&self) -> &Path {
@@ -136,6 +146,7 @@ impl Jar {
             workspace: Some(self.workspace().to_owned()),
             home: Some(self.home.clone()),
             wasm_binary_path: self.wasm_binary_path.clone(),
+            tools: self.tools.clone(),
             ..SandboxConfig::default()
         }
     }
@@ -144,6 +155,20 @@ impl Jar {
     #[must_use]
     pub fn sandbox(&self) -> PythonSandbox {
         PythonSandbox::from_config(&self.config()).expect("a sandbox")
+    }
+
+    /// A new session without a context.
+    #[must_use]
+    pub fn session(&self) -> PythonSandbox {
+        self.session_about(Value::Null)
+    }
+
+    /// A new session with a context.
+    #[must_use]
+    pub fn session_about(&self, context: Value) -> PythonSandbox {
+        let mut sandbox = self.sandbox();
+        sandbox.initialize(context).expect("a session");
+        sandbox
     }
 
     /// Runs code in a new sandbox.

@@ -9,10 +9,14 @@
 
 mod jar;
 mod memory;
+mod process;
 mod results;
+mod session;
 mod third_party;
 
 pub use jar::{Jar, home};
 pub use memory::{Usage, attack, exclusive, permitted};
+pub use process::{alone, given, in_new_processes};
 pub use results::{Expect, assert_no_host_paths};
+pub use session::{Cells, Lines, cancelled, eventually};
 pub use third_party::{Interpreter, interpreter_from_npm, packages_home, skipped};

@@ -1,6 +1,8 @@
 //! The host's own memory and descriptors, before and after.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
@@ -73,6 +75,12 @@ impl Usage {
         }
     }
 
+    /// Memory in RAM that is this process's alone.
+    #[must_use]
+    pub fn private_bytes(&self) -> u64 {
+        self.private_bytes
+    }
+
     /// Checks that the process has not grown since.
     ///
     /// # Panics
@@ -95,7 +103,7 @@ impl Usage {
 }
 
 /// Memory in RAM that is this process's alone. Pages of the shared image do not count: every slot
-/// maps the same ones.
+/// maps the same ones. Unnamed files count as often as they are there, mapped or not.
 fn private_bytes() -> u64 {
     const PAGE_BYTES: u64 = 4096;
     // The allocator keeps what was freed for a while; only what is still held counts.
@@ -104,7 +112,23 @@ fn private_bytes() -> u64 {
     let statm = fs::read_to_string("/proc/self/statm").expect("statm");
     let pages: Vec<u64> =
         statm.split_whitespace().map(|field| field.parse().expect("a number")).collect();
-    (pages[1] - pages[2]) * PAGE_BYTES
+    (pages[1] - pages[2]) * PAGE_BYTES + unnamed_files_bytes()
+}
+
+/// Memory in files without a name, where sessions keep what they have written.
+fn unnamed_files_bytes() -> u64 {
+    const BLOCK_BYTES: u64 = 512;
+    let unnamed = |path: &PathBuf| {
+        fs::read_link(path).is_ok_and(|target| target.to_string_lossy().starts_with("/memfd:"))
+    };
+    let files: BTreeMap<u64, u64> = fs::read_dir("/proc/self/fd")
+        .expect("the descriptors")
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(unnamed)
+        .filter_map(|path| fs::metadata(path).ok())
+        .map(|file| (file.ino(), file.blocks() * BLOCK_BYTES))
+        .collect();
+    files.values().sum()
 }
 
 /// Descriptors of this process. Other tests make and remove workspaces meanwhile; descriptors of

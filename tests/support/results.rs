@@ -3,7 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
-use belljar::{SandboxResult, Status};
+use belljar::{SandboxResult, StateAfter, Status};
+use serde_json::Value;
 
 use crate::jar::build_dir;
 
@@ -20,6 +21,18 @@ pub trait Expect {
 
     /// Changed exactly these files.
     fn changed(&self, created: &[&str], modified: &[&str], deleted: &[&str]) -> &Self;
+
+    /// Ran to its end, and its last expression has this value as JSON.
+    fn gave(&self, value: impl Into<Value>) -> &Self;
+
+    /// Ended like this, and the session has everything the code did.
+    fn kept(&self, status: Status) -> &Self;
+
+    /// Was stopped like this, and the session is what it was before.
+    fn rolled_back(&self, status: Status) -> &Self;
+
+    /// Waits for calls of these tools.
+    fn waits_for(&self, tools: &[&str]) -> &Self;
 }
 
 impl Expect for SandboxResult {
@@ -58,6 +71,37 @@ impl Expect for SandboxResult {
         assert_eq!(self.files_deleted, deleted, "deleted, in {}", Shown(self));
         self
     }
+
+    #[track_caller]
+    fn gave(&self, value: impl Into<Value>) -> &Self {
+        self.ended(Status::Ok, 0);
+        let json = self.result.as_ref().and_then(|value| value.json.clone());
+        assert_eq!(json, Some(value.into()), "{}", Shown(self));
+        self
+    }
+
+    #[track_caller]
+    fn kept(&self, status: Status) -> &Self {
+        assert_eq!(self.status(), status, "{}", Shown(self));
+        assert_eq!(self.meta.state, Some(StateAfter::Kept), "{}", Shown(self));
+        assert_no_host_paths(self);
+        self
+    }
+
+    #[track_caller]
+    fn rolled_back(&self, status: Status) -> &Self {
+        self.ended(status, -1);
+        assert_eq!(self.meta.state, Some(StateAfter::RolledBack), "{}", Shown(self));
+        self
+    }
+
+    #[track_caller]
+    fn waits_for(&self, tools: &[&str]) -> &Self {
+        self.ended(Status::Suspended, -1).kept(Status::Suspended);
+        let names: Vec<&str> = self.pending_calls.iter().map(|call| call.name.as_str()).collect();
+        assert_eq!(names, tools, "{}", Shown(self));
+        self
+    }
 }
 
 /// The parts of a result that tell what happened, short enough to read in a test's failure.
@@ -72,6 +116,7 @@ impl fmt::Display for Shown<'_> {
             writeln!(f, "{name} ({} bytes): {start}", text.len())?;
         }
         writeln!(f, "value: {:.500}", format!("{:?}", result.result))?;
+        writeln!(f, "pending: {:.500}", format!("{:?}", result.pending_calls))?;
         writeln!(f, "created {:.500}", format!("{:?}", result.files_created))?;
         writeln!(f, "modified {:.500}", format!("{:?}", result.files_modified))?;
         writeln!(f, "deleted {:.500}", format!("{:?}", result.files_deleted))

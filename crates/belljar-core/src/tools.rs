@@ -47,10 +47,17 @@ impl ToolFailure {
         Self { name: FailureName::ToolLimitError, message: message.into() }
     }
 
+    /// Whoever answered `input()` has no more to say.
+    #[must_use]
+    pub fn end_of_input() -> Self {
+        Self { name: FailureName::InputRefused, message: "the input has ended".to_owned() }
+    }
+
     /// Nobody answers `input()`.
     #[must_use]
-    pub fn no_input(message: impl Into<String>) -> Self {
-        Self { name: FailureName::InputRefused, message: message.into() }
+    pub fn no_input() -> Self {
+        let message = "the Belljar sandbox does not offer input: nobody is there to answer";
+        Self { name: FailureName::InputRefused, message: message.to_owned() }
     }
 }
 

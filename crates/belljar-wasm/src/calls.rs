@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use belljar_core::limits::{MAX_BEGUN_CALLS, MAX_TOOL_MESSAGE_BYTES};
+use belljar_core::limits::{MAX_BEGUN_CALLS, MAX_ERROR_MESSAGE_BYTES, MAX_TOOL_MESSAGE_BYTES};
 use belljar_core::{ToolCall, ToolFailure, ToolLimits, ToolOutcome, ToolUsage};
 use serde::{Deserialize, Serialize};
 
@@ -209,6 +209,8 @@ pub struct Desk {
     ended: Answers,
     /// What `host_take` will fetch.
     reply: Vec<u8>,
+    /// While nobody would count them, calls are refused.
+    closed: bool,
 }
 
 struct Running {
@@ -241,7 +243,13 @@ impl Desk {
             deferred: BTreeMap::new(),
             ended: Vec::new(),
             reply: Vec::new(),
+            closed: false,
         }
+    }
+
+    /// Refuses calls, or does not: outside an execution there is no result to count them in.
+    pub fn set_closed(&mut self, closed: bool) {
+        self.closed = closed;
     }
 
     /// For guests that have nobody to call.
@@ -338,12 +346,13 @@ impl Desk {
     }
 
     pub fn start_input(&mut self, prompt: String) -> Result<u64, ToolFailure> {
+        self.refuse_if_closed()?;
         self.launch(Wish::Input { prompt }, None)
     }
 
     fn launch(&mut self, wish: Wish, id: Option<u64>) -> Result<u64, ToolFailure> {
         let Some(host) = &self.host else {
-            return Err(ToolFailure::no_input("nobody is there to answer"));
+            return Err(ToolFailure::no_input());
         };
         let ticket = self.next_ticket;
         self.next_ticket += 1;
@@ -354,6 +363,7 @@ impl Desk {
     }
 
     fn charge(&mut self, bytes: usize) -> Result<(), ToolFailure> {
+        self.refuse_if_closed()?;
         if self.usage.calls >= self.limits.calls {
             return Err(ToolFailure::limit(format!(
                 "at most {} calls are allowed; raise max_tool_calls to allow more",
@@ -367,6 +377,11 @@ impl Desk {
         }
         self.usage.calls += 1;
         self.charge_bytes(bytes)
+    }
+
+    fn refuse_if_closed(&self) -> Result<(), ToolFailure> {
+        let why = "tools cannot be called while a value is only looked at";
+        if self.closed { Err(ToolFailure::new(why)) } else { Ok(()) }
     }
 
     fn charge_bytes(&mut self, bytes: usize) -> Result<(), ToolFailure> {
@@ -384,7 +399,15 @@ impl Desk {
 
     /// An outcome that is too large is a failure.
     fn weigh_outcome(&mut self, outcome: ToolOutcome) -> ToolOutcome {
-        let value = outcome?;
+        let value = match outcome {
+            Ok(value) => value,
+            Err(mut failure) => {
+                let cut = failure.message.floor_char_boundary(MAX_ERROR_MESSAGE_BYTES);
+                failure.message.truncate(cut);
+                self.charge_bytes(cut)?;
+                return Err(failure);
+            }
+        };
         let bytes = serde_json::to_vec(&value).map_or(usize::MAX, |json| json.len());
         if bytes > MAX_TOOL_MESSAGE_BYTES {
             return Err(ToolFailure::limit("the tool's result is too large to be passed on"));
@@ -418,6 +441,18 @@ impl Desk {
         let arrived = self.inbox.take();
         self.sort(arrived, None);
         std::mem::take(&mut self.ended)
+    }
+
+    /// A guest that waits inside a call cannot be suspended: what is answered later will not be
+    /// answered at all.
+    pub fn fail_deferred(&mut self) {
+        for (id, call) in std::mem::take(&mut self.deferred) {
+            let why = format!(
+                "{} is answered later, so a cell has to await it itself, not in a loop of its own",
+                shown(&call.name)
+            );
+            self.ended.push((id, Err(ToolFailure::new(why))));
+        }
     }
 
     /// The guest does not wait inside this call any more.

@@ -100,10 +100,17 @@ async fn wait_for(caller: &mut Caller<'_, State>, ticket: u64) -> ToolOutcome {
 }
 
 async fn wait_for_any(caller: &mut Caller<'_, State>, seconds: Option<f64>) -> i32 {
-    let mut answers = caller.data_mut().desk.take_ended();
-    // Nothing can arrive where nothing runs, but time can pass.
-    let can_end = caller.data().desk.has_running() || seconds.is_some();
-    if answers.is_empty() && can_end {
+    let desk = &mut caller.data_mut().desk;
+    let mut answers = desk.take_ended();
+    if answers.is_empty() && !desk.has_running() && seconds.is_none() {
+        desk.fail_deferred();
+        answers = desk.take_ended();
+        if answers.is_empty() {
+            // It would wait for ever.
+            return REFUSED;
+        }
+    }
+    if answers.is_empty() {
         let until = seconds.and_then(|seconds| {
             Instant::now().checked_add(Duration::try_from_secs_f64(seconds.max(0.0)).ok()?)
         });

@@ -341,8 +341,10 @@ impl Live {
         let control = Arc::clone(&self.control);
         let mut watch = Watch::new(&control, limits.timeout);
         let instance = self.instance()?;
-        let called = instance.call(&request.to_json()?, limits.fuel, &mut watch)?;
-        let CallEnd::Answered(place) = called.end else { return Ok(None) };
+        instance.desk_mut().set_closed(true);
+        let called = instance.call(&request.to_json()?, limits.fuel, &mut watch);
+        instance.desk_mut().set_closed(false);
+        let CallEnd::Answered(place) = called?.end else { return Ok(None) };
         Ok(instance.answer(place).and_then(parse))
     }
 

@@ -56,9 +56,14 @@ impl Lines {
     fn push(&mut self, bytes: &[u8]) {
         let told = &bytes[..bytes.len().min(self.left)];
         self.left -= told.len();
-        for piece in told.split_inclusive(|byte| *byte == b'\n') {
-            self.begun.extend_from_slice(piece);
-            if piece.ends_with(b"\n") || self.begun.len() >= MAX_LINE_BYTES {
+        for line in told.split_inclusive(|byte| *byte == b'\n') {
+            for piece in line.chunks(MAX_LINE_BYTES) {
+                if self.begun.len() + piece.len() > MAX_LINE_BYTES {
+                    self.tell_whole_characters();
+                }
+                self.begun.extend_from_slice(piece);
+            }
+            if line.ends_with(b"\n") {
                 self.tell();
             }
         }
@@ -75,6 +80,17 @@ impl Lines {
             (self.sink)(&String::from_utf8_lossy(&self.begun));
             self.begun.clear();
         }
+    }
+
+    /// Keeps the beginning of a character whose end has not come yet.
+    fn tell_whole_characters(&mut self) {
+        let cut = match std::str::from_utf8(&self.begun) {
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            _ => self.begun.len(),
+        };
+        let rest = self.begun.split_off(cut);
+        self.tell();
+        self.begun = rest;
     }
 
     fn finish(&mut self, cap: usize) {
@@ -116,8 +132,9 @@ mod tests {
 
     #[test]
     fn a_line_without_end_is_told_in_pieces() {
-        let long = vec![b'x'; MAX_LINE_BYTES + 1];
-        let pieces = told(1 << 30, &[&long, b"y"]);
-        assert_eq!(pieces.len(), 2);
+        let long = "\u{e9}".repeat(MAX_LINE_BYTES);
+        let pieces = told(1 << 30, &[b"x", long.as_bytes(), b"y"]);
+        assert!(pieces.iter().all(|piece| piece.len() <= MAX_LINE_BYTES + 3));
+        assert_eq!(pieces.concat(), format!("x{long}y"));
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use belljar_core::limits::{MAX_RUNNING_CALLS, MAX_STUCK_CALLS};
 use belljar_core::{ToolFailure, ToolOutcome};
@@ -11,6 +12,9 @@ use belljar_wasm::{CallHost, Offer, Reply, Wish};
 use serde_json::Value;
 
 use super::{Entry, InputSource, RLM_QUERY, ToolRequest, Tools};
+
+/// How long a thread waits for another call. Making one takes longer than many a tool.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Threads of this process that run tools, wanted or not.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
@@ -26,11 +30,14 @@ struct Shared {
     max_rlm_depth: u64,
     can_wait: bool,
     work: Mutex<Work>,
+    more_work: Condvar,
 }
 
 #[derive(Default)]
 struct Work {
     waiting: VecDeque<(Wish, Reply)>,
+    /// Threads that wait for a call, and threads that have not begun to.
+    free: usize,
     /// The flags of the calls that run; one that is set belongs to a call nobody waits for, which
     /// may never end.
     running: Vec<Arc<AtomicBool>>,
@@ -44,8 +51,9 @@ impl ToolServer {
         max_rlm_depth: u64,
         can_wait: bool,
     ) -> Self {
-        let work = Mutex::default();
-        Self { shared: Arc::new(Shared { tools, input, max_rlm_depth, can_wait, work }) }
+        let (work, more_work) = (Mutex::default(), Condvar::new());
+        let shared = Shared { tools, input, max_rlm_depth, can_wait, work, more_work };
+        Self { shared: Arc::new(shared) }
     }
 }
 
@@ -53,8 +61,12 @@ impl CallHost for ToolServer {
     fn begin(&self, wish: Wish, reply: Reply) {
         let mut work = self.shared.work();
         work.waiting.push_back((wish, reply));
+        if work.free >= work.waiting.len() {
+            self.shared.more_work.notify_one();
+            return;
+        }
         let wanted = work.running.iter().filter(|unwanted| !unwanted.load(Ordering::Relaxed));
-        if wanted.count() >= MAX_RUNNING_CALLS {
+        if wanted.count() + work.free >= MAX_RUNNING_CALLS {
             return;
         }
         if THREADS.fetch_add(1, Ordering::Relaxed) >= MAX_STUCK_CALLS {
@@ -67,7 +79,9 @@ impl CallHost for ToolServer {
         if thread.spawn(move || shared.serve()).is_err() {
             THREADS.fetch_sub(1, Ordering::Relaxed);
             refuse(work, "the host has no thread to run it on");
+            return;
         }
+        work.free += 1;
     }
 
     fn offer(&self, tool: &str) -> Offer {
@@ -93,7 +107,7 @@ impl Shared {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Serves calls until none waits.
+    /// Serves calls until none comes for a while.
     fn serve(&self) {
         while let Some((wish, reply)) = self.next() {
             let unwanted = reply.unwanted();
@@ -104,14 +118,22 @@ impl Shared {
                 std::panic::catch_unwind(call)
                     .unwrap_or_else(|_| Err(ToolFailure::new("the tool panicked")))
             };
-            self.work().running.retain(|running| !Arc::ptr_eq(running, &unwanted));
+            let mut work = self.work();
+            work.running.retain(|running| !Arc::ptr_eq(running, &unwanted));
+            work.free += 1;
+            drop(work);
             reply.send(outcome);
         }
         THREADS.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// The thread counts as free when it comes here, and when it leaves it does not.
     fn next(&self) -> Option<(Wish, Reply)> {
-        let mut work = self.work();
+        let waited = self
+            .more_work
+            .wait_timeout_while(self.work(), PATIENCE, |work| work.waiting.is_empty());
+        let (mut work, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        work.free -= 1;
         let (wish, reply) = work.waiting.pop_front()?;
         work.running.push(reply.unwanted());
         Some((wish, reply))
@@ -141,7 +163,7 @@ impl Shared {
     }
 
     fn read_line(&self, prompt: &str) -> ToolOutcome {
-        let line = self.input.as_ref().and_then(|source| source(prompt));
-        line.map(Value::String).ok_or_else(|| ToolFailure::no_input("nobody is there to answer"))
+        let source = self.input.as_ref().ok_or_else(ToolFailure::no_input)?;
+        source(prompt).map(Value::String).ok_or_else(ToolFailure::end_of_input)
     }
 }

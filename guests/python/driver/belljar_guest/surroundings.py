@@ -44,5 +44,7 @@ def _move(surroundings):
     for name, value in surroundings["env"].items():
         if name not in _environ:
             _environ[name] = _given[name] = value
+    # It would go on with the same names as every other copy.
+    tempfile._name_sequence = None
     # Calls that wait go on waiting: the host has them too, and answers each of them somehow.
     tools.offer(surroundings.get("tools") or ())

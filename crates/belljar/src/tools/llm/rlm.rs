@@ -154,7 +154,7 @@ impl Rlm {
             match self.max_turns - turn {
                 0 => break,
                 1 => {
-                    told.push("This is your last turn: end now with a line `FINAL: …`.".to_owned())
+                    told.push("This is your last turn: end now with a line `FINAL: …`.".to_owned());
                 }
                 _ => {}
             }

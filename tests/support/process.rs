@@ -1,0 +1,49 @@
+//! Tests that need processes of their own: this program again, with one test in it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Set in a child, to what its parent gives it.
+const GIVEN: &str = "BELLJAR_TEST_GIVEN";
+
+/// Runs `body` in a process where nothing else runs, so that memory and descriptors are its own.
+/// `test` is the name of the test that calls this.
+#[track_caller]
+pub fn alone(test: &str, body: impl FnOnce()) {
+    match given() {
+        Some(_) => body(),
+        None => in_new_processes(test, 1, Path::new(".")),
+    }
+}
+
+/// In a child: what its parent has left for it.
+#[must_use]
+pub fn given() -> Option<PathBuf> {
+    std::env::var_os(GIVEN).map(PathBuf::from)
+}
+
+/// Runs this test again, in so many new processes at once; there, [`given`] tells what is given
+/// here.
+#[track_caller]
+pub fn in_new_processes(test: &str, count: usize, given: &Path) {
+    let children: Vec<Child> = (0..count).map(|_| start(test, given)).collect();
+    for child in children {
+        let output = child.wait_with_output().expect("its output");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{test} in a new process: {said}{complaint}");
+        // A name that fits no test would pass as well.
+        assert!(said.contains("1 passed"), "{test} is no test: {said}");
+    }
+}
+
+fn start(test: &str, given: &Path) -> Child {
+    let program = std::env::current_exe().expect("the test's own path");
+    Command::new(program)
+        .args(["--exact", test, "--test-threads=1", "--nocapture"])
+        .env(GIVEN, given)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a new process")
+}
