@@ -132,7 +132,7 @@ impl MemoryState {
         let mut copied = Copied { runs, contents, pool: Arc::clone(pool) };
         for run in pages.chunk_by(|(before, _), (after, _)| before + PAGE == *after) {
             let (start, len) = (run[0].0, run.len() * PAGE);
-            if len >= LONG_RUN {
+            if len >= LONG_RUN && pool.arena().is_ours() {
                 let layer = pool.arena().keep(run.iter().map(|(_, page)| *page))?;
                 extents.insert(start, Extent::new(len, layer, 0));
             } else {
@@ -227,7 +227,7 @@ impl SlotMemory {
         let mut long = joined(&runs);
         long.retain(|run| run.len() >= LONG_RUN);
         // Carving a hole into an old view makes two of it.
-        if long.is_empty() || !may_map(2 * long.len()) {
+        if long.is_empty() || !may_map(2 * long.len()) || !self.pool().arena().is_ours() {
             return Ok(runs);
         }
         let mut short = runs;
@@ -236,7 +236,8 @@ impl SlotMemory {
         let parts = long.iter().map(|run| unsafe { self.bytes(run.clone()) });
         let parts = parts.collect::<std::io::Result<Vec<_>>>()?;
         let layer = self.pool().arena().keep(parts.iter().copied())?;
-        let before = extents.len();
+        // Kept until the new views are there: the old ones show them until then.
+        let old = extents.clone();
         let mut offset = 0;
         let mut fresh = Extents::default();
         for run in &long {
@@ -246,7 +247,7 @@ impl SlotMemory {
             extents.insert(run.start, extent);
         }
         MAPPED.fetch_add(extents.len(), Ordering::Relaxed);
-        MAPPED.fetch_sub(before, Ordering::Relaxed);
+        MAPPED.fetch_sub(old.len(), Ordering::Relaxed);
         // SAFETY: the caller's promise. The views show what the pages they replace held.
         unsafe { fresh.map(self.mapping()?) }?;
         Ok(short)
