@@ -13,6 +13,7 @@ mod repl;
 mod report;
 mod sessions;
 mod settings;
+mod signals;
 mod source;
 mod stream;
 mod tools;

@@ -39,6 +39,7 @@ impl Report {
             Self::Shown { streams, value } => {
                 streams.finish(result)?;
                 if let Some(text) = result.result.as_ref().filter(|_| *value) {
+                    streams.fresh_line()?;
                     render::value(text)?;
                 }
                 match explanation(result) {

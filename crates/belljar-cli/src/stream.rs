@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use belljar::{SandboxConfig, SandboxResult};
 
@@ -18,6 +18,16 @@ pub(crate) struct Streams {
 struct Shown {
     stdout: AtomicUsize,
     stderr: AtomicUsize,
+    /// Whether the last line of standard output has no end yet.
+    mid_line: AtomicBool,
+}
+
+impl Shown {
+    fn remember(&self, stdout: &str) {
+        if !stdout.is_empty() {
+            self.mid_line.store(!stdout.ends_with('\n'), Ordering::Relaxed);
+        }
+    }
 }
 
 impl Streams {
@@ -26,6 +36,7 @@ impl Streams {
         let shown = Arc::clone(&self.shown);
         config.on_stdout = Some(Arc::new(move |text| {
             shown.stdout.fetch_add(text.len(), Ordering::Relaxed);
+            shown.remember(text);
             // Whether anybody still reads is found out at the end.
             let _ = render::guest_text(io::stdout().lock(), text);
         }));
@@ -43,9 +54,19 @@ impl Streams {
             let shown = shown.swap(0, Ordering::Relaxed);
             text.get(shown..).unwrap_or_default().to_owned()
         };
-        render::guest_text(io::stdout().lock(), &rest(&result.stdout, &self.shown.stdout))?;
+        let stdout = rest(&result.stdout, &self.shown.stdout);
+        self.shown.remember(&stdout);
+        render::guest_text(io::stdout().lock(), &stdout)?;
         io::stdout().flush()?;
         render::guest_text(io::stderr().lock(), &rest(&result.stderr, &self.shown.stderr))
+    }
+
+    /// Ends the line of standard output, if it has no end yet.
+    pub(crate) fn fresh_line(&self) -> io::Result<()> {
+        if self.shown.mid_line.swap(false, Ordering::Relaxed) {
+            writeln!(io::stdout())?;
+        }
+        Ok(())
     }
 }
 

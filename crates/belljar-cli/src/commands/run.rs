@@ -9,7 +9,7 @@ use crate::args::RunArgs;
 use crate::report::Report;
 use crate::sessions::Opened;
 use crate::settings::{self, Settings};
-use crate::{source, tools};
+use crate::{signals, source, tools};
 
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     if let Some(id) = &args.session {
@@ -57,7 +57,7 @@ fn in_session(args: &RunArgs, id: &str) -> anyhow::Result<ExitCode> {
 
 /// Ctrl-C cancels the code instead of killing us, so that a temporary workspace is removed.
 pub(super) fn stop_on_ctrl_c(cancel: belljar::CancelHandle) -> Result<(), SandboxError> {
-    ctrlc::set_handler(move || cancel.cancel()).map_err(|error| SandboxError::Internal {
+    signals::listen(move |_| cancel.cancel()).map_err(|error| SandboxError::Internal {
         problem: format!("Ctrl-C cannot be watched: {error}"),
         survives: Survives::NothingWasRun,
     })

@@ -1,5 +1,6 @@
 //! The shell: cells that share a sandbox, on a terminal or from a pipe.
 
+mod ask;
 mod cells;
 mod editor;
 mod highlight;

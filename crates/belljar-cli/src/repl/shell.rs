@@ -1,6 +1,6 @@
 //! What the shell does with a cell or a command.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,8 +12,9 @@ use belljar::{
 };
 use serde_json::Value;
 
+use super::ask::ask;
 use super::cells::{self, Progress};
-use super::interrupt::Interrupt;
+use super::interrupt::{Cleanup, Interrupt};
 use super::magic::{COMMANDS, Magic};
 use crate::progress::during;
 use crate::render::{self, FAINT, STRONG};
@@ -54,6 +55,7 @@ pub(crate) struct Shell {
     current: usize,
     streams: Streams,
     interrupt: Interrupt,
+    interactive: bool,
     failure: u8,
 }
 
@@ -68,8 +70,10 @@ impl Shell {
         let Start { mut settings, home, kept, context, interactive } = start;
         let streams = Streams::default();
         streams.attach(&mut settings.config);
+        let interrupt = Interrupt::default();
         if interactive {
-            settings.config.on_input = Some(Arc::new(ask));
+            let interrupt = interrupt.clone();
+            settings.config.on_input = Some(Arc::new(move |prompt| ask(prompt, &interrupt)));
         }
         let mut sandbox = match &kept {
             Some(opened) => opened.session.wake(&settings.config)?,
@@ -79,8 +83,8 @@ impl Shell {
             sandbox.initialize(context.clone().unwrap_or(Value::Null))?;
         }
         let name = kept.as_ref().map_or(FIRST, |opened| opened.session.id()).to_owned();
-        let interrupt = Interrupt::default();
-        interrupt.listen()?;
+        let temporary = settings.temporary.as_ref().map(|dir| dir.path().to_owned());
+        interrupt.listen(interactive, Cleanup::new(temporary))?;
         let mut shell = Self {
             settings,
             home,
@@ -90,6 +94,7 @@ impl Shell {
             current: 0,
             streams,
             interrupt,
+            interactive,
             failure: 0,
         };
         shell.tell_what_waits();
@@ -182,14 +187,15 @@ impl Shell {
         } else {
             self.execute(text).map(|_| Next::Go)
         };
-        match outcome {
+        let next = match outcome {
             Err(error) if error.is::<SandboxError>() => {
                 render::failure(&error);
                 self.failure = exit::COULD_NOT_RUN;
-                Ok(Next::Go)
+                Next::Go
             }
-            other => other,
-        }
+            other => other?,
+        };
+        Ok(if self.interrupt.is_ending() { Next::Leave } else { next })
     }
 
     fn command(&mut self, text: &str) -> anyhow::Result<Next> {
@@ -242,7 +248,12 @@ impl Shell {
     fn tell(&mut self, result: &SandboxResult) -> anyhow::Result<()> {
         self.streams.finish(result)?;
         if let Some(value) = &result.result {
+            self.streams.fresh_line()?;
             render::value(value)?;
+        }
+        if self.interactive {
+            // The editor would write its prompt over what stands there.
+            self.streams.fresh_line()?;
         }
         match result.status() {
             Status::Ok => {}
@@ -443,16 +454,6 @@ fn help() -> anyhow::Result<()> {
         "{FAINT}Ctrl-C interrupts a cell, Tab completes names, an empty line ends a block.{FAINT:#}"
     )?;
     Ok(())
-}
-
-/// Answers `input()` by asking the person.
-fn ask(prompt: &str) -> Option<String> {
-    render::guest_text(io::stdout().lock(), prompt).ok()?;
-    let mut line = String::new();
-    match io::stdin().lock().read_line(&mut line) {
-        Ok(0) | Err(_) => None,
-        Ok(_) => Some(line.trim_end_matches(['\n', '\r']).to_owned()),
-    }
 }
 
 #[cfg(test)]
