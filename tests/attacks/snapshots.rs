@@ -30,7 +30,7 @@ fn directory(path: &str) -> Value {
 }
 
 fn file(path: &str) -> Value {
-    json!({"path": path, "kind": {"file": {"bytes": 6, "executable": false}}})
+    json!({"path": path, "kind": {"file": {"bytes": 6}}})
 }
 
 fn link(path: &str, target: &str) -> Value {
