@@ -95,7 +95,7 @@ pub(crate) enum SessionCommand {
         json: bool,
     },
     /// Answer the calls a suspended session waits for, and let its code go on
-    Resume(ResumeArgs),
+    Resume(Box<ResumeArgs>),
     /// List the files of a session's workspace
     Files {
         /// The session

@@ -65,7 +65,7 @@ fn list(store: &SessionStore, as_json: bool) -> anyhow::Result<()> {
                 writeln!(out, "  {FAINT}used {used}{FAINT:#}")?;
             }
             Err(_) => {
-                writeln!(out, "damaged  {FAINT}`belljar session show {id}` says why{FAINT:#}")?
+                writeln!(out, "damaged  {FAINT}`belljar session show {id}` says why{FAINT:#}")?;
             }
         }
     }
