@@ -12,6 +12,7 @@ mod memory;
 mod process;
 mod results;
 mod session;
+mod snapshot_file;
 mod third_party;
 
 pub use jar::{Jar, home};
@@ -19,4 +20,5 @@ pub use memory::{Usage, attack, exclusive, permitted};
 pub use process::{alone, given, in_new_processes};
 pub use results::{Expect, assert_no_host_paths};
 pub use session::{Cells, Lines, cancelled, eventually};
+pub use snapshot_file::SnapshotFile;
 pub use third_party::{Interpreter, interpreter_from_npm, packages_home, skipped};

@@ -6,18 +6,28 @@ use std::path::Path;
 
 use belljar::{SandboxError, ToolAnswer, ToolCall, ToolFailure};
 
+use crate::render;
+
 /// The most of a call's arguments that is shown on a line.
 const SHOWN_CHARS: usize = 200;
 
 /// A call as one would write it, cut to a line.
 pub(crate) fn shown(call: &ToolCall) -> String {
     let mut arguments: Vec<String> = call.args.iter().map(ToString::to_string).collect();
-    arguments.extend(call.kwargs.iter().map(|(name, value)| format!("{name}={value}")));
+    // A name may be any text, and must not look like several arguments.
+    let named =
+        |name: &str| if is_identifier(name) { name.to_owned() } else { format!("{name:?}") };
+    arguments.extend(call.kwargs.iter().map(|(name, value)| format!("{}={value}", named(name))));
     let text = format!("{}({})", call.name, arguments.join(", "));
+    let text = render::spelled_out(&text);
     match text.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }
+}
+
+fn is_identifier(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|char| char.is_alphanumeric() || char == '_')
 }
 
 /// The calls, one on a line, with their numbers.

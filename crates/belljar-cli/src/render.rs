@@ -1,10 +1,12 @@
 //! What people see: errors with hints, guests' output, tables. Colour only on a terminal.
 
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
+use belljar::core::text::is_invisible;
 use belljar::{CellValue, SandboxError};
 
 use crate::exit;
@@ -56,13 +58,33 @@ pub(crate) fn note(message: &str) {
 pub(crate) fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     if out.is_terminal() {
-        serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
+        let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
+        // JSON itself lets some characters pass that a terminal obeys.
+        let lines: Vec<String> = text.lines().map(spelled_out).collect();
+        out.write_all(lines.join("\n").as_bytes())?;
     } else {
         serde_json::to_writer(&mut out, value).map_err(io::Error::from)?;
     }
     writeln!(out)?;
     out.flush()?;
     Ok(())
+}
+
+/// Text on one line, in which nothing moves the cursor or the order of letters.
+pub(crate) fn spelled_out(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for char in text.chars() {
+        if is_invisible(char) {
+            let mut units = [0; 2];
+            for unit in char.encode_utf16(&mut units) {
+                // Writing to a string cannot fail.
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
+        } else {
+            shown.push(char);
+        }
+    }
+    shown
 }
 
 /// Gives the guest's output as it was written, except that a terminal gets no control sequences

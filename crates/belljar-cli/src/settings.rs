@@ -159,11 +159,16 @@ pub(crate) fn has_workspace(policy: &ExecutionPolicy) -> bool {
 }
 
 fn temporary_workspace() -> Result<TempDir, SandboxError> {
-    tempfile::Builder::new().prefix("belljar-").tempdir().map_err(|error| SandboxError::Workspace {
-        path: std::env::temp_dir(),
-        problem: format!("no temporary directory can be made in it: {error}"),
-        hint: Some("name a directory with --workspace, or set TMPDIR".to_owned()),
-    })
+    tempfile::Builder::new()
+        .prefix("belljar-")
+        // What code writes there is nobody else's business.
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
+        .tempdir()
+        .map_err(|error| SandboxError::Workspace {
+            path: std::env::temp_dir(),
+            problem: format!("no temporary directory can be made in it: {error}"),
+            hint: Some("name a directory with --workspace, or set TMPDIR".to_owned()),
+        })
 }
 
 fn language(engine: &EngineArgs, source: &SourceArgs) -> RuntimeType {

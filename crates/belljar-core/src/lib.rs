@@ -9,6 +9,7 @@
 
 pub mod backend;
 pub mod error;
+pub mod json;
 pub mod language;
 pub mod limits;
 pub mod policy;

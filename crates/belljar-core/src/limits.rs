@@ -11,6 +11,19 @@ pub const MAX_TOOL_NAME_BYTES: usize = 64;
 /// One request of a guest to its host, and one answer: a long document as a prompt fits.
 pub const MAX_TOOL_MESSAGE_BYTES: usize = 32 * 1024 * 1024;
 
+/// How deep JSON between a guest and a tool may nest. Wrapped in a snapshot's header it must still be
+/// readable, and `serde_json` stops at 128.
+pub const MAX_JSON_NESTING: usize = 64;
+
+/// What the calls of one guest that have not ended may take in the host's memory, unpacked.
+pub const MAX_KEPT_CALL_BYTES: usize = 64 * 1024 * 1024;
+
+/// What the JSON of one answer of a guest may take in the host's memory, unpacked.
+pub const MAX_ANSWER_WEIGHT: usize = 256 * 1024 * 1024;
+
+/// An answer to a mere look at a session.
+pub const MAX_LOOK_BYTES: usize = 4 * 1024 * 1024;
+
 /// Calls of one guest that run at the same time; more wait for their turn. Each holds a thread.
 pub const MAX_RUNNING_CALLS: usize = 32;
 
@@ -167,8 +180,11 @@ pub const MAX_ARCHIVED_FILES: usize = 100_000;
 /// Bytes of them.
 pub const MAX_ARCHIVED_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 
-/// The header of a snapshot: the names of its files are the large part.
+/// The header of a snapshot: the names of its files and the calls it waits for are the large part.
 pub const MAX_SNAPSHOT_HEADER_BYTES: usize = 64 * 1024 * 1024;
+
+/// What it may take in memory, unpacked: a hundred thousand files and the heaviest calls.
+pub const MAX_SNAPSHOT_HEADER_WEIGHT: usize = 512 * 1024 * 1024;
 
 /// A downloaded wheel. The largest pure-Python wheels in use are under 50 MiB.
 pub const MAX_WHEEL_BYTES: u64 = 256 * 1024 * 1024;

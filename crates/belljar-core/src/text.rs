@@ -109,6 +109,13 @@ fn trim_cut_char(bytes: &[u8], cut: bool) -> &[u8] {
     if incomplete { &bytes[..bytes.len() - tail.len()] } else { bytes }
 }
 
+/// Whether a character does something to a terminal or to the order of text instead of being shown.
+#[must_use]
+pub fn is_invisible(char: char) -> bool {
+    let reorders = matches!(char, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    char.is_control() || reorders
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

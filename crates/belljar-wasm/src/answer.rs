@@ -5,10 +5,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use belljar_core::json;
 use belljar_core::limits::{
-    MAX_COMPLETIONS, MAX_ERROR_MESSAGE_BYTES, MAX_ERROR_NAME_BYTES, MAX_TRACEBACK_BYTES,
-    MAX_VALUE_JSON_BYTES, MAX_VALUE_RICH_BYTES, MAX_VALUE_TEXT_BYTES,
+    MAX_ANSWER_WEIGHT, MAX_COMPLETIONS, MAX_ERROR_MESSAGE_BYTES, MAX_ERROR_NAME_BYTES,
+    MAX_TRACEBACK_BYTES, MAX_VALUE_JSON_BYTES, MAX_VALUE_RICH_BYTES, MAX_VALUE_TEXT_BYTES,
 };
+use belljar_core::text::is_invisible;
 use belljar_core::{CellValue, GuestError, TRUNCATION_MARKER};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -52,6 +54,9 @@ pub(crate) enum Told {
 impl Told {
     /// `None` when it makes no sense.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Told> {
+        if json::weight(bytes).is_none_or(|weight| weight > MAX_ANSWER_WEIGHT) {
+            return None;
+        }
         let raw: RawAnswer<'_> = serde_json::from_slice(bytes).ok()?;
         let end = match raw.end {
             RawEnd::Waiting => return Some(Told::Waiting { timer: raw.timer }),
@@ -113,8 +118,12 @@ impl Variable {
 impl Completions {
     pub(crate) fn parse(bytes: &[u8]) -> Option<Completions> {
         let raw: RawCompletions<'_> = serde_json::from_slice(bytes).ok()?;
-        let matches = raw.matches.iter().take(MAX_COMPLETIONS);
-        let matches = matches.map(|text| capped(text, MAX_ERROR_NAME_BYTES)).collect();
+        // They are typed and shown as they are: nothing that a terminal would obey.
+        let harmless = |text: &&Cow<'_, str>| {
+            text.len() <= MAX_ERROR_NAME_BYTES && !text.chars().any(is_invisible)
+        };
+        let matches = raw.matches.iter().filter(harmless).take(MAX_COMPLETIONS);
+        let matches = matches.map(|text| text.clone().into_owned()).collect();
         Some(Completions { start: raw.start, matches })
     }
 }

@@ -11,7 +11,7 @@ use crate::calls::Desk;
 use crate::drive::{Control, Watch};
 use crate::engine::{base_config, linker};
 use crate::error::EngineError;
-use crate::state::State;
+use crate::state::{State, Turn};
 use crate::wasi::{Grant, Mount, Wasi, open_directory};
 
 /// Booting takes about two seconds; a guest that needs this long hangs.
@@ -46,7 +46,7 @@ pub fn bake(wasm: &[u8], boot_dir: &Path) -> Result<Baked, EngineError> {
     );
     store.limiter(|state| &mut state.memory_limit);
     store.set_fuel(u64::MAX / 4).map_err(EngineError::engine)?;
-    store.data_mut().meter.start(u64::MAX / 4);
+    store.data_mut().meter.start(Turn::First, u64::MAX / 4);
     let booted = run(boot(&mut store, &engine, &module));
     let log =
         String::from_utf8_lossy(store.data_mut().wasi.take_traces().stderr.kept()).into_owned();

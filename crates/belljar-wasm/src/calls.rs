@@ -10,7 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use belljar_core::limits::{MAX_BEGUN_CALLS, MAX_ERROR_MESSAGE_BYTES, MAX_TOOL_MESSAGE_BYTES};
+use belljar_core::json;
+use belljar_core::limits::{
+    MAX_BEGUN_CALLS, MAX_ERROR_MESSAGE_BYTES, MAX_KEPT_CALL_BYTES, MAX_TOOL_MESSAGE_BYTES,
+};
 use belljar_core::{ToolCall, ToolFailure, ToolLimits, ToolOutcome, ToolUsage};
 use serde::{Deserialize, Serialize};
 
@@ -142,31 +145,13 @@ pub enum Message {
 }
 
 impl Message {
-    /// `None` when it is no message, or would take far more memory than its length.
-    pub fn parse(bytes: &[u8]) -> Option<Message> {
-        if bytes.len() > MAX_TOOL_MESSAGE_BYTES || values_in(bytes) > MAX_VALUES {
-            return None;
-        }
-        serde_json::from_slice(bytes).ok()
+    /// With what it takes in memory. `None` when it is no message, or takes too much.
+    pub fn parse(bytes: &[u8]) -> Option<(Message, usize)> {
+        let fits = |bytes: &[u8]| bytes.len() <= MAX_TOOL_MESSAGE_BYTES;
+        let weight = json::weight(bytes).filter(|_| fits(bytes))?;
+        let message = (weight <= MAX_KEPT_CALL_BYTES).then(|| serde_json::from_slice(bytes).ok());
+        message.flatten().map(|message| (message, weight))
     }
-}
-
-/// Values in one message. Unpacked, each takes some thirty bytes at least, however short its text.
-const MAX_VALUES: usize = 1_000_000;
-
-/// At least how many values a JSON text holds, without unpacking it.
-fn values_in(json: &[u8]) -> usize {
-    let (mut values, mut in_string, mut escaped) = (0, false, false);
-    for byte in json {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b',' | b':' | b'[' | b'{' if !in_string => values += 1,
-            _ => {}
-        }
-    }
-    values
 }
 
 /// An answer as the guest reads it.
@@ -193,6 +178,13 @@ impl<'a> From<&'a ToolOutcome> for GuestOutcome<'a> {
     }
 }
 
+/// How large a message is: as text, and at most in memory.
+#[derive(Clone, Copy)]
+pub struct Size {
+    pub bytes: usize,
+    pub weight: usize,
+}
+
 /// Answers on their way to the guest: number and outcome.
 pub type Answers = Vec<(u64, ToolOutcome)>;
 
@@ -204,7 +196,7 @@ pub struct Desk {
     inbox: Arc<Inbox>,
     next_ticket: u64,
     running: BTreeMap<u64, Running>,
-    deferred: BTreeMap<u64, ToolCall>,
+    deferred: BTreeMap<u64, Deferred>,
     /// Ended, and not yet told to the guest.
     ended: Answers,
     /// What `host_take` will fetch.
@@ -217,6 +209,20 @@ struct Running {
     /// The guest's number for it; `None` when the guest waits inside the call.
     id: Option<u64>,
     unwanted: Arc<AtomicBool>,
+    weight: usize,
+}
+
+/// Whatever becomes of a call, the tool learns that nobody waits any more.
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.unwanted.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A call whose answer comes later, and what it takes in memory.
+struct Deferred {
+    call: ToolCall,
+    weight: usize,
 }
 
 /// The calls of a session at rest, saved with it.
@@ -252,6 +258,10 @@ impl Desk {
         self.closed = closed;
     }
 
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     /// For guests that have nobody to call.
     pub fn closed() -> Desk {
         Desk::new(None, ToolLimits { calls: 0, bytes: 0 })
@@ -267,7 +277,7 @@ impl Desk {
 
     /// Calls whose answers come later.
     pub fn deferred(&self) -> impl Iterator<Item = &ToolCall> {
-        self.deferred.values()
+        self.deferred.values().map(|deferred| &deferred.call)
     }
 
     pub fn has_running(&self) -> bool {
@@ -282,7 +292,6 @@ impl Desk {
     pub fn end_execution(&mut self) {
         let over = || Err(ToolFailure::new("the execution that asked for it has ended"));
         for (_, running) in std::mem::take(&mut self.running) {
-            running.unwanted.store(true, Ordering::Relaxed);
             self.ended.extend(running.id.map(|id| (id, over())));
         }
         self.ended.extend(std::mem::take(&mut self.deferred).into_keys().map(|id| (id, over())));
@@ -292,7 +301,7 @@ impl Desk {
 
     pub fn save(&self) -> SavedCalls {
         SavedCalls {
-            deferred: self.deferred.values().cloned().collect(),
+            deferred: self.deferred().cloned().collect(),
             ended: self.ended.iter().map(|(id, _)| *id).collect(),
             usage: self.usage,
         }
@@ -302,7 +311,9 @@ impl Desk {
         self.running.clear();
         self.inbox = Arc::default();
         let deferred = saved.deferred.iter().take(MAX_BEGUN_CALLS);
-        self.deferred = deferred.map(|call| (call.id, call.clone())).collect();
+        // Their weight was bounded when they were begun, or when the file was read.
+        self.deferred =
+            deferred.map(|call| (call.id, Deferred { call: call.clone(), weight: 0 })).collect();
         let lost = || Err(ToolFailure::new("the execution that asked for it has ended"));
         self.ended = saved.ended.iter().take(MAX_BEGUN_CALLS).map(|id| (*id, lost())).collect();
         self.usage = saved.usage;
@@ -323,10 +334,15 @@ impl Desk {
     pub fn start(
         &mut self,
         call: ToolCall,
-        bytes: usize,
+        size: Size,
         waits: bool,
     ) -> Result<Option<u64>, ToolFailure> {
-        self.charge(bytes)?;
+        self.charge(size.bytes)?;
+        let kept = self.running.values().map(|running| running.weight);
+        let kept: usize = kept.chain(self.deferred.values().map(|call| call.weight)).sum();
+        if kept + size.weight > MAX_KEPT_CALL_BYTES {
+            return Err(ToolFailure::limit("the calls that are under way are too large together"));
+        }
         let offer = self.host.as_ref().map_or(Offer::None, |host| host.offer(&call.name));
         let id = (!waits).then_some(call.id);
         match offer {
@@ -338,26 +354,28 @@ impl Desk {
                 shown(&call.name)
             ))),
             Offer::Later => {
-                self.deferred.insert(call.id, call);
+                self.deferred.insert(call.id, Deferred { call, weight: size.weight });
                 Ok(None)
             }
-            Offer::Now => Ok(Some(self.launch(Wish::Tool(call), id)?)),
+            Offer::Now => Ok(Some(self.launch(Wish::Tool(call), id, size.weight)?)),
         }
     }
 
     pub fn start_input(&mut self, prompt: String) -> Result<u64, ToolFailure> {
-        self.refuse_if_closed()?;
-        self.launch(Wish::Input { prompt }, None)
+        let weight = prompt.len();
+        self.charge(weight)?;
+        self.launch(Wish::Input { prompt }, None, weight)
     }
 
-    fn launch(&mut self, wish: Wish, id: Option<u64>) -> Result<u64, ToolFailure> {
+    fn launch(&mut self, wish: Wish, id: Option<u64>, weight: usize) -> Result<u64, ToolFailure> {
         let Some(host) = &self.host else {
             return Err(ToolFailure::no_input());
         };
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         let unwanted = Arc::new(AtomicBool::new(false));
-        self.running.insert(ticket, Running { id, unwanted: Arc::clone(&unwanted) });
+        let running = Running { id, unwanted: Arc::clone(&unwanted), weight };
+        self.running.insert(ticket, running);
         host.begin(wish, Reply { ticket, inbox: self.inbox(), unwanted, sent: false });
         Ok(ticket)
     }
@@ -446,7 +464,7 @@ impl Desk {
     /// A guest that waits inside a call cannot be suspended: what is answered later will not be
     /// answered at all.
     pub fn fail_deferred(&mut self) {
-        for (id, call) in std::mem::take(&mut self.deferred) {
+        for (id, Deferred { call, .. }) in std::mem::take(&mut self.deferred) {
             let why = format!(
                 "{} is answered later, so a cell has to await it itself, not in a loop of its own",
                 shown(&call.name)
@@ -457,9 +475,7 @@ impl Desk {
 
     /// The guest does not wait inside this call any more.
     pub fn abandon(&mut self, ticket: u64) {
-        if let Some(running) = self.running.remove(&ticket) {
-            running.unwanted.store(true, Ordering::Relaxed);
-        }
+        self.running.remove(&ticket);
     }
 
     /// The guest has no use for the answer.

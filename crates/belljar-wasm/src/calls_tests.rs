@@ -30,11 +30,15 @@ fn call(id: u64, name: &str) -> ToolCall {
     ToolCall { id, name: name.to_owned(), args: vec![id.into()], ..ToolCall::default() }
 }
 
+fn size(bytes: usize) -> Size {
+    Size { bytes, weight: bytes }
+}
+
 #[test]
 fn begun_calls_end_in_any_order_and_are_told_once() {
     let (mut desk, host) = desk(10, 1000);
-    desk.start(call(1, "slow"), 10, false).unwrap();
-    desk.start(call(2, "echo"), 10, false).unwrap();
+    desk.start(call(1, "slow"), size(10), false).unwrap();
+    desk.start(call(2, "echo"), size(10), false).unwrap();
     assert_eq!(desk.take_ended(), [(2, Ok(serde_json::json!([2])))]);
     assert!(desk.has_running());
     host.0.lock().unwrap().remove(0).send(Ok("late".into()));
@@ -46,22 +50,29 @@ fn begun_calls_end_in_any_order_and_are_told_once() {
 #[test]
 fn a_tool_that_breaks_off_is_a_failure_of_its_call() {
     let (mut desk, _) = desk(10, 1000);
-    desk.start(call(1, "panics"), 10, false).unwrap();
+    desk.start(call(1, "panics"), size(10), false).unwrap();
     assert_eq!(desk.take_ended(), [(1, Err(ToolFailure::new("the tool broke off")))]);
 }
 
 #[test]
 fn more_calls_or_bytes_than_allowed_are_refused() {
     let (mut desk, _) = desk(2, 30);
-    desk.start(call(1, "echo"), 10, false).unwrap();
-    assert!(desk.start(call(2, "echo"), 25, false).unwrap_err().message.contains("max_tool_bytes"));
-    assert!(desk.start(call(3, "echo"), 1, false).unwrap_err().message.contains("max_tool_calls"));
+    desk.start(call(1, "echo"), size(10), false).unwrap();
+    assert!(
+        desk.start(call(2, "echo"), size(25), false)
+            .unwrap_err()
+            .message
+            .contains("max_tool_bytes")
+    );
+    assert!(
+        desk.start(call(3, "echo"), size(1), false).unwrap_err().message.contains("max_tool_calls")
+    );
 }
 
 #[test]
 fn a_result_over_the_limit_is_a_failure() {
     let (mut desk, host) = desk(2, 30);
-    desk.start(call(1, "slow"), 10, false).unwrap();
+    desk.start(call(1, "slow"), size(10), false).unwrap();
     host.0.lock().unwrap().remove(0).send(Ok("x".repeat(100).into()));
     let ended = desk.take_ended();
     assert!(
@@ -72,7 +83,7 @@ fn a_result_over_the_limit_is_a_failure() {
 #[test]
 fn what_comes_after_the_execution_reaches_nobody() {
     let (mut desk, host) = desk(10, 1000);
-    desk.start(call(1, "slow"), 10, false).unwrap();
+    desk.start(call(1, "slow"), size(10), false).unwrap();
     let reply = host.0.lock().unwrap().remove(0);
     let unwanted = reply.unwanted();
     desk.end_execution();
@@ -85,8 +96,8 @@ fn what_comes_after_the_execution_reaches_nobody() {
 #[test]
 fn deferred_calls_survive_being_saved_and_take_one_answer() {
     let (mut first, _) = desk(10, 1000);
-    assert_eq!(first.start(call(7, "approve"), 10, false), Ok(None));
-    assert!(first.start(call(8, "approve"), 10, true).is_err(), "it has to be awaited");
+    assert_eq!(first.start(call(7, "approve"), size(10), false), Ok(None));
+    assert!(first.start(call(8, "approve"), size(10), true).is_err(), "it has to be awaited");
     let json = serde_json::to_string(&first.save()).unwrap();
     let (mut second, _) = desk(10, 1000);
     second.restore(&serde_json::from_str(&json).unwrap());
@@ -101,17 +112,32 @@ fn deferred_calls_survive_being_saved_and_take_one_answer() {
 fn unknown_tools_are_named_in_the_refusal() {
     let (mut desk, _) = desk(10, 1000);
     let long = "none".to_owned() + &"\u{e9}".repeat(100);
-    assert!(desk.start(call(1, "none"), 1, true).unwrap_err().message.contains("none"));
-    assert!(desk.start(call(2, &long), 1, true).is_ok(), "a name is only a name");
+    assert!(desk.start(call(1, "none"), size(1), true).unwrap_err().message.contains("none"));
+    assert!(desk.start(call(2, &long), size(1), true).is_ok(), "a name is only a name");
 }
 
 #[test]
 fn messages_that_would_unpack_to_far_more_than_they_are_long_are_refused() {
-    let bomb = format!(r#"{{"do":"call","name":"x","args":[{}0]}}"#, "0,".repeat(MAX_VALUES));
+    let bomb = format!(r#"{{"do":"call","name":"x","args":[{}0]}}"#, r#"{"":1},"#.repeat(100_000));
     assert!(Message::parse(bomb.as_bytes()).is_none());
-    let text = format!(r#"{{"do":"call","name":"x","args":["{}"]}}"#, ",[{".repeat(MAX_VALUES));
+    let text = format!(r#"{{"do":"call","name":"x","args":["{}"]}}"#, ",[{".repeat(1_000_000));
     assert!(Message::parse(text.as_bytes()).is_some(), "text may hold anything");
+    let deep =
+        format!(r#"{{"do":"call","name":"x","args":[{}{}]}}"#, "[".repeat(100), "]".repeat(100));
+    assert!(Message::parse(deep.as_bytes()).is_none(), "it could not be saved");
     for nonsense in ["", "{}", "[]", r#"{"do":"fly"}"#, r#"{"do":"begin","id":-1,"name":"x"}"#] {
         assert!(Message::parse(nonsense.as_bytes()).is_none(), "{nonsense}");
     }
+}
+
+#[test]
+fn calls_that_are_kept_weigh_no_more_than_allowed_together() {
+    let (mut desk, _) = desk(1000, u64::MAX);
+    let heavy = Size { bytes: 10, weight: MAX_KEPT_CALL_BYTES / 3 };
+    for id in 1..=3 {
+        desk.start(call(id, if id == 1 { "approve" } else { "slow" }), heavy, false).unwrap();
+    }
+    assert!(desk.start(call(4, "slow"), heavy, false).is_err());
+    desk.drop_call(1);
+    assert!(desk.start(call(5, "slow"), heavy, false).is_ok());
 }

@@ -145,9 +145,11 @@ impl<'a> Watch<'a> {
             let polled = Pin::as_mut(&mut future).poll(&mut Context::from_waker(&waker));
             let now = Instant::now();
             if let Poll::Ready(output) = polled {
-                if self.stop.is_none() && now >= self.deadline {
-                    // One long host call can overrun the deadline without ever coming back here.
-                    self.stop = Some((StopCause::Timeout, self.deadline));
+                // What never waits still has to hear that it should stop.
+                if self.stop.is_none() {
+                    let cause = due(self.control, now, self.deadline);
+                    self.stop = cause.map(|cause| (cause, now + GRACE));
+                    self.control.interrupted.store(cause.is_some(), Ordering::Relaxed);
                 }
                 return Some(output);
             }
@@ -266,6 +268,15 @@ mod tests {
             });
             watch.drive(control.sleep(None), || {});
         });
+        assert_eq!(watch.stop(), Some(StopCause::Cancelled));
+    }
+
+    #[test]
+    fn a_cancel_of_something_that_never_waits_is_heard() {
+        let control = Control::default();
+        let mut watch = watch(&control, 60_000);
+        control.cancel();
+        assert_eq!(watch.drive(async { 1 }, || {}), Some(1));
         assert_eq!(watch.stop(), Some(StopCause::Cancelled));
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use belljar_core::ToolCall;
+use belljar_core::limits::DRIVER_MEMORY_RESERVE;
 use serde::{Deserialize, Serialize};
 
 use crate::calls::{Desk, SavedCalls};
@@ -120,8 +121,10 @@ impl Frozen {
     /// Brings it to life, with what it is given now. Clock and randomness are new, except where
     /// they are to repeat.
     pub fn thaw(&self, setup: Setup) -> Result<Live, EngineError> {
-        if setup.memory_bytes < self.host.memory_bytes {
-            let (given, needed) = (setup.memory_bytes, self.host.memory_bytes);
+        // The driver may have grown a little beyond the limit.
+        let needed = self.host.memory_bytes.saturating_sub(DRIVER_MEMORY_RESERVE);
+        if setup.memory_bytes < needed {
+            let given = setup.memory_bytes;
             return Err(EngineError::MemoryTooSmall { given, needed });
         }
         let deterministic = setup.grant.deterministic;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use wasmtime::{Caller, Linker};
 
 use crate::abi::IMPORT_MODULE;
-use crate::calls::{GuestAnswer, GuestOutcome, Message};
+use crate::calls::{GuestAnswer, GuestOutcome, Message, Size};
 use crate::state::State;
 
 /// What a guest is told when its message makes no sense.
@@ -32,7 +32,10 @@ pub fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         |mut caller: Caller<'_, State>, (address, len): (u32, u32)| {
             Box::new(async move {
                 match read(&caller, address, len).and_then(Message::parse) {
-                    Some(message) => serve(&mut caller, message, len as usize).await,
+                    Some((message, weight)) => {
+                        let size = Size { bytes: len as usize, weight };
+                        serve(&mut caller, message, size).await
+                    }
                     None => REFUSED,
                 }
             })
@@ -59,17 +62,17 @@ fn take(mut caller: Caller<'_, State>, address: u32, size: u32) {
     }
 }
 
-async fn serve(caller: &mut Caller<'_, State>, message: Message, bytes: usize) -> i32 {
+async fn serve(caller: &mut Caller<'_, State>, message: Message, size: Size) -> i32 {
     let outcome = match message {
         Message::Call { name, args, kwargs } => {
             let call = ToolCall { id: 0, name, args, kwargs };
-            match caller.data_mut().desk.start(call, bytes, true) {
+            match caller.data_mut().desk.start(call, size, true) {
                 Ok(Some(ticket)) => wait_for(caller, ticket).await,
                 Ok(None) => return REFUSED,
                 Err(failure) => Err(failure),
             }
         }
-        Message::Begin(call) => match caller.data_mut().desk.start(call, bytes, false) {
+        Message::Begin(call) => match caller.data_mut().desk.start(call, size, false) {
             Ok(_) => return caller.data_mut().desk.put_reply(&Reply::Done {}),
             Err(failure) => Err(failure),
         },
@@ -77,6 +80,10 @@ async fn serve(caller: &mut Caller<'_, State>, message: Message, bytes: usize) -
             Ok(ticket) => wait_for(caller, ticket).await,
             Err(failure) => Err(failure),
         },
+        // Looking at a session changes nothing in what it waits for.
+        Message::Drop { .. } | Message::Wait { .. } if caller.data().desk.is_closed() => {
+            return REFUSED;
+        }
         Message::Drop { id } => {
             caller.data_mut().desk.drop_call(id);
             return caller.data_mut().desk.put_reply(&Reply::Done {});

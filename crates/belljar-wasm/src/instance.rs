@@ -17,7 +17,7 @@ use crate::drive::{Control, StopCause, Watch};
 use crate::engine::ReadyGuest;
 use crate::error::EngineError;
 use crate::memory::{MemoryState, SlotMemory, take_newest};
-use crate::state::{REQUEST_FUEL, State};
+use crate::state::{State, Turn};
 use crate::wasi::{Abort, Wasi};
 
 /// Fuel between two looks at the clock: some fifteen microseconds of work.
@@ -135,6 +135,8 @@ impl Instance {
 
     /// What the guest's memory holds. With `settle`, taking it again costs less.
     pub fn capture(&mut self, settle: bool) -> Result<MemoryState, EngineError> {
+        // It would hit whoever goes on from here.
+        self.settle_interrupt();
         // SAFETY: the guest does not run, and `self` is borrowed for the whole call.
         Ok(unsafe { self.slot.capture(settle) }?)
     }
@@ -168,6 +170,7 @@ impl Instance {
         if address == 0 {
             return Ok(());
         }
+        self.slot.touched();
         self.memory
             .write(&mut self.store, address as usize, bytes)
             .map_err(|_| EngineError::abi("layout"))
@@ -185,15 +188,17 @@ impl Instance {
     pub fn call(
         &mut self,
         request: &[u8],
+        turn: Turn,
         fuel: u64,
         watch: &mut Watch<'_>,
     ) -> Result<Called, EngineError> {
         if request.len() > MAX_REQUEST_BYTES {
             return Err(EngineError::RequestTooLarge { bytes: request.len() });
         }
+        self.slot.touched();
         self.settle_interrupt();
-        self.store.set_fuel(REQUEST_FUEL).map_err(EngineError::engine)?;
-        self.store.data_mut().meter.start(fuel);
+        self.store.set_fuel(turn.request_fuel()).map_err(EngineError::engine)?;
+        self.store.data_mut().meter.start(turn, fuel);
         let words = InterruptWords::new(&self.memory, &self.store, &self.layout);
         let future =
             send(&mut self.store, self.memory, &self.allocate, &self.call, &self.layout, request);
@@ -226,6 +231,7 @@ impl Instance {
     /// An interrupt that came too late for the last call must not hit this one.
     fn settle_interrupt(&mut self) {
         if std::mem::take(&mut self.interrupted) {
+            self.slot.touched();
             let words = InterruptWords::new(&self.memory, &self.store, &self.layout);
             // SAFETY: the guest does not run now, and `self` is borrowed for the whole call.
             unsafe { words.clear() };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use belljar_core::limits::MAX_LOOK_BYTES;
 use belljar_core::{ToolAnswer, ToolCall, ToolUsage};
 use serde::Serialize;
 use serde_json::Value;
@@ -16,6 +17,7 @@ use crate::frozen::Frozen;
 use crate::instance::{CallEnd, Called, Holdings, Instance};
 use crate::interpreter::Interpreter;
 use crate::memory::MemoryState;
+use crate::state::Turn;
 use crate::wasi::{Traces, Undo};
 
 /// A live interpreter.
@@ -232,11 +234,12 @@ impl Live {
     ) -> Result<Ran, EngineError> {
         let control = Arc::clone(&self.control);
         let mut watch = Watch::new(&control, limits.timeout);
-        let mut memory_refused = false;
+        let (mut memory_refused, mut told_to_stop, mut turn) = (false, false, Turn::First);
         loop {
             let instance = self.instance()?;
             let fuel = limits.fuel.saturating_sub(fuel_used);
-            let mut called = instance.call(&request, fuel, &mut watch)?;
+            let mut called = instance.call(&request, turn, fuel, &mut watch)?;
+            turn = Turn::Later;
             fuel_used += called.fuel_used;
             memory_refused |= called.memory_refused;
             (called.fuel_used, called.memory_refused) = (fuel_used, memory_refused);
@@ -252,17 +255,17 @@ impl Live {
                     return Ok(self.ended(called, None));
                 }
             };
-            // Told to stop, it waits for something else: it has had its chance.
-            let interrupted_before = watch.stop().is_some();
             request = match wake(instance, &control, &mut watch, timer) {
                 Wake::Go(answers) => {
                     let answers = self::told(&answers);
                     Request::Resume { answers, interrupt: false, surroundings: None }.to_json()?
                 }
-                Wake::Interrupt if !interrupted_before => {
+                Wake::Interrupt if !told_to_stop => {
+                    told_to_stop = true;
                     Request::Resume { answers: Vec::new(), interrupt: true, surroundings: None }
                         .to_json()?
                 }
+                // It waits for something else: it has had its chance.
                 Wake::Interrupt => {
                     (called.end, called.stop) = (CallEnd::Stopped, watch.stop());
                     return Ok(self.ended(called, None));
@@ -342,10 +345,11 @@ impl Live {
         let mut watch = Watch::new(&control, limits.timeout);
         let instance = self.instance()?;
         instance.desk_mut().set_closed(true);
-        let called = instance.call(&request.to_json()?, limits.fuel, &mut watch);
+        let called = instance.call(&request.to_json()?, Turn::First, limits.fuel, &mut watch);
         instance.desk_mut().set_closed(false);
         let CallEnd::Answered(place) = called?.end else { return Ok(None) };
-        Ok(instance.answer(place).and_then(parse))
+        let answer = instance.answer(place).filter(|answer| answer.len() <= MAX_LOOK_BYTES);
+        Ok(answer.and_then(parse))
     }
 
     /// Where the interpreter is now.
@@ -405,6 +409,9 @@ fn wake(
     watch: &mut Watch<'_>,
     timer: Option<f64>,
 ) -> Wake {
+    if watch.stop().is_some() {
+        return Wake::Interrupt;
+    }
     let ended = instance.desk_mut().take_ended();
     if !ended.is_empty() {
         return Wake::Go(ended);

@@ -139,7 +139,27 @@ impl ResourceLimiter for MemoryLimit {
 #[derive(Default)]
 pub struct Meter {
     budget: u64,
+    turn: Turn,
     stage: Stage,
+    /// What reading the request has taken of the budget.
+    reading: u64,
+}
+
+/// Which call of an execution it is: one that waits for tools has several.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub enum Turn {
+    #[default]
+    First,
+    Later,
+}
+
+impl Turn {
+    pub fn request_fuel(self) -> u64 {
+        match self {
+            Turn::First => REQUEST_FUEL,
+            Turn::Later => LATER_REQUEST_FUEL,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -154,7 +174,14 @@ enum Stage {
 }
 
 /// Fuel for reading a request. Ten megabytes of source take a tenth of it.
-pub const REQUEST_FUEL: u64 = 2_000_000_000;
+const REQUEST_FUEL: u64 = 2_000_000_000;
+
+/// Fuel for reading the answers of tools. It counts as the user's, but for the usual amount: there
+/// may be any number of such turns.
+const LATER_REQUEST_FUEL: u64 = 1_000_000_000;
+
+/// What reading a few answers takes.
+const USUAL_LATER_FUEL: u64 = 1_000_000;
 
 /// Fuel on top of the budget for writing the answer, so that code which used up its budget to the
 /// last unit can still be reported.
@@ -164,8 +191,8 @@ const ANSWER_FUEL: u64 = 100_000_000;
 const USUAL_ANSWER_FUEL: u64 = 10_000_000;
 
 impl Meter {
-    pub fn start(&mut self, budget: u64) {
-        *self = Meter { budget, stage: Stage::Before };
+    pub fn start(&mut self, turn: Turn, budget: u64) {
+        *self = Meter { budget, turn, stage: Stage::Before, reading: 0 };
     }
 
     /// The guest says whose code comes next; given the fuel left, answers the fuel to go on with.
@@ -174,6 +201,8 @@ impl Meter {
     pub fn enter(&mut self, phase: Phase, left: u64) -> Option<u64> {
         match (self.stage, phase) {
             (Stage::Before, Phase::User) => {
+                self.reading = self.read(left).min(self.budget);
+                self.budget -= self.reading;
                 self.stage = Stage::User;
                 Some(self.budget)
             }
@@ -187,18 +216,29 @@ impl Meter {
         }
     }
 
+    /// What reading took beyond the usual, given the fuel left of the allowance for it.
+    fn read(&self, left: u64) -> u64 {
+        match self.turn {
+            Turn::First => 0,
+            Turn::Later => {
+                (LATER_REQUEST_FUEL.saturating_sub(left)).saturating_sub(USUAL_LATER_FUEL)
+            }
+        }
+    }
+
     /// What the user's code used, given the fuel left.
     pub fn used(&self, left: u64) -> u64 {
         match self.stage {
-            Stage::Before => 0,
-            Stage::User => self.budget.saturating_sub(left),
+            Stage::Before => self.read(left),
+            Stage::User => self.reading + self.budget.saturating_sub(left),
             Stage::After { used } => {
                 let answer = self
                     .budget
                     .saturating_add(ANSWER_FUEL)
                     .saturating_sub(used)
                     .saturating_sub(left);
-                used.saturating_add(answer.saturating_sub(USUAL_ANSWER_FUEL)).min(self.budget)
+                let used = used.saturating_add(answer.saturating_sub(USUAL_ANSWER_FUEL));
+                self.reading + used.min(self.budget)
             }
         }
     }
@@ -216,7 +256,7 @@ mod tests {
     #[test]
     fn calling_phase_again_and_again_gains_no_fuel() {
         let mut meter = Meter::default();
-        meter.start(100);
+        meter.start(Turn::First, 100);
         assert_eq!(meter.enter(Phase::User, 7), Some(100));
         assert_eq!(meter.enter(Phase::User, 1), None);
         assert_eq!(meter.enter(Phase::Driver, 40), Some(40 + ANSWER_FUEL));
@@ -228,11 +268,20 @@ mod tests {
     #[test]
     fn work_done_after_saying_it_is_over_is_counted() {
         let mut meter = Meter::default();
-        meter.start(1_000_000_000);
+        meter.start(Turn::First, 1_000_000_000);
         meter.enter(Phase::User, 0);
         meter.enter(Phase::Driver, 1_000_000_000);
         assert_eq!(meter.used(600_000_000), 490_000_000);
         assert_eq!(meter.used(0), 1_000_000_000);
+    }
+
+    #[test]
+    fn reading_again_and_again_is_the_users_work() {
+        let mut meter = Meter::default();
+        meter.start(Turn::Later, 1000);
+        assert_eq!(meter.used(LATER_REQUEST_FUEL), 0);
+        assert_eq!(meter.used(0), LATER_REQUEST_FUEL - USUAL_LATER_FUEL);
+        assert_eq!(meter.enter(Phase::User, 0), Some(0), "nothing is left for the code");
     }
 
     #[test]

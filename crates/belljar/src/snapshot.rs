@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use belljar_core::{RuntimeType, SandboxError, ToolCall};
+use belljar_core::units::format_bytes;
+use belljar_core::{ResolvedPolicy, RuntimeType, SandboxError, ToolCall};
 use belljar_wasm::Frozen;
 use serde::Serialize;
 use tempfile::TempDir;
@@ -106,12 +107,26 @@ impl Snapshot {
         }
     }
 
-    /// Puts its files into a workspace, if it has any.
-    pub(crate) fn unpack_files(&self, workspace: &Path) -> Result<(), SandboxError> {
-        match &self.files {
-            Some(files) => workspace_files::copy(files.path(), workspace),
-            None => Ok(()),
+    /// Puts its files into a workspace, if it has any and the policy has room for them.
+    pub(crate) fn unpack_files(
+        &self,
+        workspace: &Path,
+        policy: &ResolvedPolicy,
+    ) -> Result<(), SandboxError> {
+        let Some(files) = &self.files else { return Ok(()) };
+        let (bytes, count) = workspace_files::size(files.path())?;
+        let over = |limit: Option<u64>, used: u64| limit.is_some_and(|limit| used > limit);
+        if over(policy.workspace_max_bytes(), bytes) || over(policy.workspace_max_files(), count) {
+            return Err(SandboxError::Snapshot {
+                path: None,
+                problem: format!(
+                    "its {count} files of {} together are more than the policy gives a workspace",
+                    format_bytes(bytes)
+                ),
+                hint: Some("raise workspace_max_bytes or workspace_max_files".to_owned()),
+            });
         }
+        workspace_files::copy(files.path(), workspace)
     }
 }
 

@@ -19,8 +19,10 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
+use belljar_core::json;
 use belljar_core::limits::{
     MAX_ARCHIVED_BYTES, MAX_ARCHIVED_FILES, MAX_MEMORY_BYTES, MAX_SNAPSHOT_HEADER_BYTES,
+    MAX_SNAPSHOT_HEADER_WEIGHT,
 };
 use belljar_core::{RuntimeType, SandboxError};
 use belljar_wasm::{Frozen, FrozenHost, PAGE_BYTES};
@@ -30,7 +32,7 @@ use tempfile::TempDir;
 use crate::home::Home;
 use crate::snapshot::{Facts, Snapshot};
 use crate::wasm::{embedded_guest, failure};
-use crate::workspace_files::{self, Entry, Kind};
+use crate::workspace_files::{self, Entry, Kind, Tree};
 
 const MAGIC: &[u8; 16] = b"BELLJAR SNAPSHOT";
 
@@ -101,8 +103,9 @@ fn write_contents(snapshot: &Snapshot, out: &mut impl Write) -> Result<(), Write
             Ok(())
         })
         .map_err(|error| WriteError::Sandbox(failure(error)))?;
-    let folder = snapshot.files.as_deref().map(TempDir::path);
-    let files = folder.map(workspace_files::list).transpose().map_err(WriteError::Sandbox)?;
+    let tree = snapshot.files.as_deref().map(|folder| Tree::open(folder.path())).transpose();
+    let tree = tree.map_err(WriteError::Sandbox)?;
+    let files = tree.as_ref().map(Tree::list).transpose().map_err(WriteError::Sandbox)?;
     let interpreter = snapshot.frozen.interpreter();
     let header = Header {
         language: snapshot.facts.language,
@@ -116,6 +119,9 @@ fn write_contents(snapshot: &Snapshot, out: &mut impl Write) -> Result<(), Write
         files,
     };
     let json = serde_json::to_vec(&header).map_err(io::Error::other)?;
+    if !is_readable(&json) {
+        return Err(io::Error::other("the calls it waits for are too large to be kept").into());
+    }
     out.write_all(MAGIC)?;
     out.write_all(&VERSION.to_le_bytes())?;
     out.write_all(&u32::try_from(json.len()).map_err(io::Error::other)?.to_le_bytes())?;
@@ -123,8 +129,8 @@ fn write_contents(snapshot: &Snapshot, out: &mut impl Write) -> Result<(), Write
     out.write_all(&numbers)?;
     out.write_all(&pages)?;
     for entry in header.files.iter().flatten() {
-        if let (Kind::File { bytes, .. }, Some(folder)) = (&entry.kind, folder) {
-            let copied = io::copy(&mut File::open(folder.join(&entry.path))?, out)?;
+        if let (Kind::File { bytes }, Some(tree)) = (&entry.kind, &tree) {
+            let copied = io::copy(&mut tree.read(&entry.path)?, out)?;
             if copied != *bytes {
                 return Err(io::Error::other("a file changed while it was written").into());
             }
@@ -200,8 +206,18 @@ fn read_header(input: &mut impl Read) -> Result<Header<FrozenHost>, Problem> {
         return Err(Problem::damaged("its header is too long"));
     }
     let json = read_exactly(input, len)?;
+    if !is_readable(&json) {
+        return Err(Problem::damaged("its header would take too much memory"));
+    }
     serde_json::from_slice(&json)
         .map_err(|error| Problem::damaged(&format!("its header makes no sense: {error}")))
+}
+
+/// Whether a header is one that will be read again.
+fn is_readable(header: &[u8]) -> bool {
+    let weight = json::weight(header);
+    header.len() <= MAX_SNAPSHOT_HEADER_BYTES
+        && weight.is_some_and(|weight| weight <= MAX_SNAPSHOT_HEADER_WEIGHT)
 }
 
 /// Reads so many bytes, without believing that they are there.
@@ -213,18 +229,19 @@ fn read_exactly(input: &mut impl Read, len: usize) -> Result<Vec<u8>, Problem> {
 
 fn read_files(input: &mut impl Read, entries: &[Entry]) -> Result<TempDir, Problem> {
     let total = entries.iter().fold(0u64, |sum, entry| match entry.kind {
-        Kind::File { bytes, .. } => sum.saturating_add(bytes),
+        Kind::File { bytes } => sum.saturating_add(bytes),
         Kind::Directory | Kind::Link { .. } => sum,
     });
     if total > MAX_ARCHIVED_BYTES || entries.len() > MAX_ARCHIVED_FILES {
         return Err(Problem::damaged("it claims more files than there can be"));
     }
-    let folder =
-        workspace_files::temporary().map_err(|error| Problem::new(&error.to_string(), None))?;
+    let unusable = |error: SandboxError| Problem::new(&error.to_string(), None);
+    let folder = workspace_files::temporary().map_err(unusable)?;
+    let tree = Tree::open(folder.path()).map_err(unusable)?;
     for entry in entries {
-        workspace_files::put(folder.path(), entry, |path| {
-            let Kind::File { bytes, .. } = entry.kind else { return Ok(()) };
-            let copied = io::copy(&mut input.take(bytes), &mut File::create_new(path)?)?;
+        tree.put(entry, |file| {
+            let Kind::File { bytes } = entry.kind else { return Ok(()) };
+            let copied = io::copy(&mut input.take(bytes), file)?;
             if copied == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
         })?;
     }

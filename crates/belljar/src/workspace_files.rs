@@ -1,6 +1,9 @@
 //! The files of a workspace as a whole: copied for a fork, kept with a snapshot.
+//!
+//! A guest may be writing to the workspace meanwhile. So nothing is looked at by one name and opened
+//! by another: every step goes through a directory that is open, and follows no link.
 
-use std::fs;
+use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
@@ -8,6 +11,8 @@ use std::path::{Component, Path, PathBuf};
 use belljar_core::SandboxError;
 use belljar_core::limits::{MAX_ARCHIVED_BYTES, MAX_ARCHIVED_FILES, MAX_PATH_BYTES};
 use belljar_core::units::format_bytes;
+use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
+use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, File, OpenOptions, OpenOptionsExt};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
@@ -24,121 +29,178 @@ pub(crate) struct Entry {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Kind {
     Directory,
-    File { bytes: u64, executable: bool },
+    File { bytes: u64 },
     Link { target: PathBuf },
 }
 
-/// A directory that is removed when it is dropped.
+/// A directory that nobody else may enter, and that is removed when it is dropped.
 pub(crate) fn temporary() -> Result<TempDir, SandboxError> {
-    let made = tempfile::Builder::new().prefix("belljar-").tempdir();
+    let made = tempfile::Builder::new()
+        .prefix("belljar-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir();
     made.map_err(|error| unusable(&std::env::temp_dir(), &error))
 }
 
-/// Everything in a workspace, parents before what is in them. Pipes, sockets and devices are left
-/// out: they are no state.
-pub(crate) fn list(workspace: &Path) -> Result<Vec<Entry>, SandboxError> {
-    let (mut entries, mut bytes) = (Vec::new(), 0u64);
-    let mut pending = vec![PathBuf::new()];
-    while let Some(folder) = pending.pop() {
-        let failed = |error: io::Error| unusable(&workspace.join(&folder), &error);
-        for entry in fs::read_dir(workspace.join(&folder)).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let (path, metadata) =
-                (folder.join(entry.file_name()), entry.metadata().map_err(failed)?);
-            let kind = if metadata.is_dir() {
-                pending.push(path.clone());
-                Kind::Directory
-            } else if metadata.is_symlink() {
-                Kind::Link { target: fs::read_link(entry.path()).map_err(failed)? }
-            } else if metadata.is_file() {
-                bytes = bytes.saturating_add(metadata.len());
-                let executable = metadata.permissions().mode() & 0o100 != 0;
-                Kind::File { bytes: metadata.len(), executable }
-            } else {
-                continue;
-            };
-            entries.push(Entry { path, kind });
-            if bytes > MAX_ARCHIVED_BYTES || entries.len() > MAX_ARCHIVED_FILES {
-                return Err(too_large(workspace));
+/// An open workspace.
+pub(crate) struct Tree {
+    root: Dir,
+    path: PathBuf,
+}
+
+impl Tree {
+    pub(crate) fn open(path: &Path) -> Result<Tree, SandboxError> {
+        let root = Dir::open_ambient_dir(path, cap_std::ambient_authority());
+        let root = root.map_err(|error| unusable(path, &error))?;
+        Ok(Tree { root, path: path.to_owned() })
+    }
+
+    /// Everything in it, parents before what is in them. Pipes, sockets and devices are left out,
+    /// since they are no state, and so are links that lead outside.
+    pub(crate) fn list(&self) -> Result<Vec<Entry>, SandboxError> {
+        let (mut entries, mut bytes) = (Vec::new(), 0u64);
+        let mut pending = vec![PathBuf::new()];
+        while let Some(folder) = pending.pop() {
+            let failed = |error: io::Error| unusable(&self.path.join(&folder), &error);
+            let dir = self.directory(&folder).map_err(failed)?;
+            for entry in dir.entries().map_err(failed)? {
+                let entry = entry.map_err(failed)?;
+                let path = folder.join(entry.file_name());
+                let metadata = entry.metadata().map_err(failed)?;
+                let kind = if metadata.is_dir() {
+                    pending.push(path.clone());
+                    Kind::Directory
+                } else if metadata.is_symlink() {
+                    let target = dir.read_link_contents(entry.file_name()).map_err(failed)?;
+                    if leaves(&path, &target) {
+                        continue;
+                    }
+                    Kind::Link { target }
+                } else if metadata.is_file() {
+                    bytes = bytes.saturating_add(metadata.len());
+                    Kind::File { bytes: metadata.len() }
+                } else {
+                    continue;
+                };
+                entries.push(Entry { path, kind });
+                if bytes > MAX_ARCHIVED_BYTES || entries.len() > MAX_ARCHIVED_FILES {
+                    return Err(too_large(&self.path));
+                }
+            }
+        }
+        entries.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(entries)
+    }
+
+    /// A file in it, open for reading. What is no file, or no file any more, is refused.
+    pub(crate) fn read(&self, path: &Path) -> io::Result<std::fs::File> {
+        let (folder, name) = self.place(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).follow(FollowSymlinks::No);
+        // A pipe that took a file's place must not keep us waiting.
+        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+        options.custom_flags(i32::try_from(flags.bits()).map_err(io::Error::other)?);
+        let file = folder.open_with(name, &options)?;
+        if file.metadata()?.is_file() {
+            Ok(file.into_std())
+        } else {
+            Err(io::Error::other("it is no file any more"))
+        }
+    }
+
+    /// Makes one entry, in place of a file or link of that name; `fill` writes a file. Whoever made
+    /// the entry may have meant harm: it stays inside, and no link is made that leads outside.
+    pub(crate) fn put(
+        &self,
+        entry: &Entry,
+        fill: impl FnOnce(&mut std::fs::File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let (folder, name) = self.place(&entry.path)?;
+        match &entry.kind {
+            Kind::Directory => match folder.create_dir_with(name, &private_directory()) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    folder.open_dir_nofollow(name).map(drop)
+                }
+                made => made,
+            },
+            Kind::Link { target } if leaves(&entry.path, target) => {
+                Err(io::Error::other("a link in it leads outside"))
+            }
+            Kind::Link { target } => {
+                replace(&folder, name)?;
+                folder.symlink(target, name)
+            }
+            Kind::File { .. } => {
+                replace(&folder, name)?;
+                fill(&mut create(&folder, name)?.into_std())
             }
         }
     }
-    entries.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(entries)
+
+    /// The open directory of an entry, and its name there.
+    fn place<'a>(&self, path: &'a Path) -> io::Result<(Dir, &'a Path)> {
+        let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+        match path.file_name().map(Path::new) {
+            Some(name) if plain && path.as_os_str().len() <= MAX_PATH_BYTES => {
+                Ok((self.directory(path.parent().unwrap_or(Path::new("")))?, name))
+            }
+            _ => Err(io::Error::other("it holds a path that leads outside")),
+        }
+    }
+
+    /// A directory in it, reached through directories only.
+    fn directory(&self, path: &Path) -> io::Result<Dir> {
+        let mut dir = self.root.try_clone()?;
+        for part in path.components() {
+            dir = dir.open_dir_nofollow(Path::new(part.as_os_str()))?;
+        }
+        Ok(dir)
+    }
 }
 
-/// Copies everything in one directory into another, which is ours alone. Where the file system can,
-/// the contents are shared until one of the two is written.
+/// Copies everything in one directory into another. Where the file system can, the contents are
+/// shared until one of the two is written.
 pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), SandboxError> {
-    for entry in list(from)? {
-        put(to, &entry, |target| fs::copy(from.join(&entry.path), target).map(drop))
-            .map_err(|error| unusable(&to.join(&entry.path), &error))?;
+    let (source, target) = (Tree::open(from)?, Tree::open(to)?);
+    for entry in source.list()? {
+        let copied =
+            target.put(&entry, |file| io::copy(&mut source.read(&entry.path)?, file).map(drop));
+        copied.map_err(|error| unusable(&to.join(&entry.path), &error))?;
     }
     Ok(())
 }
 
-/// Makes one entry; `fill` writes a file at the path it is given. Whoever made the entry may have
-/// meant harm: it stays below `root`, and no link is followed or made that leads outside.
-pub(crate) fn put(
-    root: &Path,
-    entry: &Entry,
-    fill: impl FnOnce(&Path) -> io::Result<()>,
-) -> io::Result<()> {
-    let path = inside(root, &entry.path)?;
-    match &entry.kind {
-        Kind::Directory => match fs::create_dir(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_plain_dir(&path) => {
-                Ok(())
-            }
-            made => made,
-        },
-        Kind::Link { target } => {
-            if leaves(&entry.path, target) {
-                return Err(io::Error::other("a link in it leads outside"));
-            }
-            replace(&path)?;
-            std::os::unix::fs::symlink(target, &path)
-        }
-        Kind::File { executable, .. } => {
-            replace(&path)?;
-            fill(&path)?;
-            fs::set_permissions(
-                &path,
-                fs::Permissions::from_mode(if *executable { 0o700 } else { 0o600 }),
-            )
-        }
-    }
+/// Bytes and entries in a directory.
+pub(crate) fn size(path: &Path) -> Result<(u64, u64), SandboxError> {
+    let entries = Tree::open(path)?.list()?;
+    let bytes = entries.iter().map(|entry| match entry.kind {
+        Kind::File { bytes } => bytes,
+        Kind::Directory | Kind::Link { .. } => 0,
+    });
+    Ok((bytes.sum(), entries.len() as u64))
+}
+
+fn private_directory() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+fn create(folder: &Dir, name: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).follow(FollowSymlinks::No);
+    folder.open_with(name, &options)
 }
 
 /// Makes room for a file or link.
-fn replace(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
+fn replace(folder: &Dir, name: &Path) -> io::Result<()> {
+    match folder.remove_file(name) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
 }
 
-/// The place of an entry, all of whose parents are directories and no links.
-fn inside(root: &Path, path: &Path) -> io::Result<PathBuf> {
-    let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
-    if !plain || path.as_os_str().is_empty() || path.as_os_str().len() > MAX_PATH_BYTES {
-        return Err(io::Error::other("it holds a path that leads outside"));
-    }
-    let mut parent = root.to_path_buf();
-    for part in path.parent().into_iter().flat_map(Path::components) {
-        parent.push(part);
-        if !is_plain_dir(&parent) {
-            return Err(io::Error::other("it holds a path through something that is no directory"));
-        }
-    }
-    Ok(root.join(path))
-}
-
-fn is_plain_dir(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
-}
-
-/// Whether a link at `path` to `target` leads out of the workspace.
+/// Whether a link at `path` to `target` leads out of the workspace, as far as its words tell.
 fn leaves(path: &Path, target: &Path) -> bool {
     let mut depth = path.components().count().saturating_sub(1);
     for part in target.components() {
@@ -169,35 +231,48 @@ fn too_large(workspace: &Path) -> SandboxError {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::io::Write;
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     fn names(dir: &Path) -> Vec<String> {
-        list(dir).unwrap().iter().map(|entry| entry.path.display().to_string()).collect()
+        let entries = Tree::open(dir).unwrap().list().unwrap();
+        entries.iter().map(|entry| entry.path.display().to_string()).collect()
+    }
+
+    fn file(path: &str) -> Entry {
+        Entry { path: path.into(), kind: Kind::File { bytes: 0 } }
+    }
+
+    fn link(path: &str, target: &str) -> Entry {
+        Entry { path: path.into(), kind: Kind::Link { target: target.into() } }
     }
 
     #[test]
-    fn a_copy_has_everything_and_is_independent() {
-        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fn a_copy_has_everything_and_is_independent_and_private() {
+        let (from, to) = (tempfile::tempdir().unwrap(), temporary().unwrap());
         fs::create_dir_all(from.path().join("a/b")).unwrap();
         fs::write(from.path().join("a/b/f"), "1").unwrap();
-        std::os::unix::fs::symlink("b/f", from.path().join("a/link")).unwrap();
+        symlink("b/f", from.path().join("a/link")).unwrap();
+        symlink("../../outside", from.path().join("a/out")).unwrap();
         copy(from.path(), to.path()).unwrap();
         fs::write(from.path().join("a/b/f"), "2").unwrap();
         assert_eq!(fs::read_to_string(to.path().join("a/link")).unwrap(), "1");
         assert_eq!(names(to.path()), ["a", "a/b", "a/b/f", "a/link"]);
+        assert_eq!(size(to.path()).unwrap(), (1, 4));
+        for (path, mode) in [("", 0o700), ("a", 0o700), ("a/b/f", 0o600)] {
+            let permissions = fs::metadata(to.path().join(path)).unwrap().permissions();
+            assert_eq!(permissions.mode() & 0o777, mode, "{path}");
+        }
     }
 
     #[test]
     fn entries_that_lead_outside_are_refused() {
-        let root = tempfile::tempdir().unwrap();
-        let file = |path: &str| Entry {
-            path: path.into(),
-            kind: Kind::File { bytes: 0, executable: false },
-        };
-        let link = |path: &str, target: &str| Entry {
-            path: path.into(),
-            kind: Kind::Link { target: target.into() },
-        };
+        let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let tree = Tree::open(root.path()).unwrap();
+        let put = |entry: &Entry| tree.put(entry, |file| file.write_all(b"1"));
         for bad in [
             file("../x"),
             file("/x"),
@@ -207,14 +282,23 @@ mod tests {
             link("l", "../x"),
             link("l", "a/../../x"),
         ] {
-            let put = put(root.path(), &bad, |path| fs::write(path, ""));
-            assert!(put.is_err(), "{bad:?}");
+            assert!(put(&bad).is_err(), "{bad:?}");
         }
-        let outside = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink(outside.path(), root.path().join("out")).unwrap();
-        assert!(put(root.path(), &file("out/x"), |path| fs::write(path, "")).is_err());
-        assert!(put(root.path(), &link("ok", "x"), |_| Ok(())).is_ok());
-        assert!(put(root.path(), &file("out"), |path| fs::write(path, "1")).is_ok(), "replaced");
+        symlink(outside.path(), root.path().join("out")).unwrap();
+        assert!(put(&file("out/x")).is_err());
+        assert!(put(&link("ok", "x")).is_ok());
+        assert!(put(&file("out")).is_ok(), "replaced");
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_link_that_took_a_files_place_is_not_followed() {
+        let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(outside.path().join("secret"), "1").unwrap();
+        let tree = Tree::open(root.path()).unwrap();
+        symlink(outside.path().join("secret"), root.path().join("f")).unwrap();
+        symlink(outside.path(), root.path().join("d")).unwrap();
+        assert!(tree.read(Path::new("f")).is_err());
+        assert!(tree.read(Path::new("d/secret")).is_err());
     }
 }

@@ -22,8 +22,6 @@ const operations = {
   __proto__: null,
 
   execute(request) {
-    const surroundings = own(request, "surroundings");
-    if (surroundings !== undefined && surroundings !== null) settleIn(surroundings);
     return cells.execute({
       code: own(request, "code"),
       filename: own(request, "filename"),
@@ -55,6 +53,8 @@ const operations = {
 };
 
 function handle(request) {
+  const surroundings = own(request, "surroundings");
+  if (surroundings !== undefined && surroundings !== null) settleIn(surroundings);
   return answerText(operations[own(request, "op")](request));
 }
 

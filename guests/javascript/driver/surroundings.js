@@ -2,7 +2,7 @@
 
 import { settleProcess } from "./process.js";
 import { items, own } from "./requests.js";
-import { loseAll, setTools } from "./tools.js";
+import { setTools } from "./tools.js";
 
 export function settleIn(surroundings) {
   const renewed = own(surroundings, "renewed") === true;
@@ -12,7 +12,7 @@ export function settleIn(surroundings) {
     directory: own(surroundings, "workspace"),
     renewed,
   });
-  if (renewed) loseAll();
+  // Calls that wait go on waiting: the host has them too, and answers each of them somehow.
   const tools = own(surroundings, "tools");
   setTools(tools === undefined || tools === null ? [] : items(tools));
 }

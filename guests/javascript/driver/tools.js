@@ -129,26 +129,20 @@ function receive(answers) {
 }
 
 const ENDED = "the cell that made this call ended before the answer came; await it there";
-const MOVED = "the call was lost: the session goes on in another sandbox";
 
 /** Calls end with the cell that began them. */
 export function dropAll() {
   for (const id of calls.keys()) host.hostCall(`{"do":"drop","id":${id}}`);
-  loseAll(ENDED);
+  for (const [id, settle] of calls) {
+    calls.delete(id);
+    settle("reject", host.error(errorPrototypes.ToolError, ENDED));
+  }
 }
 
 /** The cell is abandoned: nothing that waits for a call may go on. */
 export function abandonAll() {
   for (const id of calls.keys()) host.hostCall(`{"do":"drop","id":${id}}`);
   calls.clear();
-}
-
-/** Nobody knows of the calls any more. */
-export function loseAll(reason = MOVED) {
-  for (const [id, settle] of calls) {
-    calls.delete(id);
-    settle("reject", host.error(errorPrototypes.ToolError, reason));
-  }
 }
 
 /** The host's reply, in the user's realm. */

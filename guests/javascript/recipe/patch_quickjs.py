@@ -6,6 +6,7 @@ A change whose place is not found stops the build: after an update of QuickJS ea
 must be looked at again.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -47,6 +48,13 @@ change(
     "declarations for the changes below",
     "static inline JSValueConst *vc(JSValue *vals)",
     '#include "hooks.h"\n\nstatic inline JSValueConst *vc(JSValue *vals)',
+)
+
+change(
+    "libregexp.c",
+    "declarations for the changes below",
+    '#include "libregexp.h"\n',
+    '#include "libregexp.h"\n#include "stack.h"\n',
 )
 
 # ---- variables of a session: a later cell may declare again what an earlier one has declared ----
@@ -252,6 +260,56 @@ change(
 )
 
 
+# ---- recursion in C ----
+
+# QuickJS measures how deep it is by the stack in linear memory. C functions whose variables
+# all fit registers leave nothing there, however much native stack they use: without this,
+# recursion through them would end in a trap instead of an error. So each function through
+# which data or source can make QuickJS call itself takes some of that stack, a third of what
+# it and those between take of the native one.
+FRAMES = {
+    "quickjs.c": {
+        "static JSValue json_parse_value(JSParseState *s, JSONParseRecord *pr)": 576,
+        "static int js_json_to_str(JSContext *ctx, JSONStringifyContext *jsc,": 704,
+        "static JSValue internalize_json_property(JSContext *ctx, JSValueConst holder,": 704,
+        "static int JS_WriteObjectRec(BCWriterState *s, JSValueConst obj)": 1728,
+        "static JSValue JS_ReadObjectRec(BCReaderState *s)": 1728,
+        "static int js_proxy_has(JSContext *ctx, JSValueConst obj, JSAtom atom)": 640,
+        "static JSValue js_proxy_get(JSContext *ctx, JSValueConst obj, JSAtom atom,": 512,
+        "static int js_proxy_set(JSContext *ctx, JSValueConst obj, JSAtom atom,": 512,
+        "static int js_proxy_get_own_property(JSContext *ctx, JSPropertyDescriptor *pdesc,": 512,
+        "static int js_proxy_define_own_property(JSContext *ctx, JSValueConst obj,": 640,
+        "static int js_proxy_delete_property(JSContext *ctx, JSValueConst obj,": 704,
+        "static int js_proxy_get_own_property_names(JSContext *ctx,": 1152,
+        "static __exception int js_parse_assign_expr2(JSParseState *s, int parse_flags)": 1344,
+        "static __exception int js_parse_unary(JSParseState *s, int parse_flags)": 576,
+        "static __exception int js_parse_postfix_expr(JSParseState *s, int parse_flags)": 512,
+        "static __exception int js_parse_template(JSParseState *s, int call, int *argc)": 1600,
+        "static JSValue js_proxy_call(JSContext *ctx, JSValueConst func_obj,": 320,
+        "static JSValue js_proxy_call_constructor(JSContext *ctx, JSValueConst func_obj,": 320,
+        "int JS_OrdinaryIsInstanceOf(JSContext *ctx, JSValueConst val,": 320,
+        "static int js_resolve_module(JSContext *ctx, JSModuleDef *m)": 512,
+        "static int js_create_module_function(JSContext *ctx, JSModuleDef *m)": 512,
+        "static JSValue js_create_function(JSContext *ctx, JSFunctionDef *fd)": 1024,
+    },
+    "libregexp.c": {
+        "static int re_parse_disjunction(REParseState *s, bool is_backward_dir)": 512,
+        "static int re_parse_nested_class(REParseState *s, REStringList *cr, const uint8_t **pp)": 512,
+    },
+}
+
+
+def take_frames(text, functions):
+    for head, size in functions.items():
+        places = [match.start() for match in re.finditer(re.escape(head), text)]
+        bodies = [text.index("{", place) for place in places if ";" not in text[place : text.index("{", place)]]
+        if len(bodies) != 1:
+            sys.exit(f"found {len(bodies)} functions instead of 1: {head}")
+        at = bodies[0] + 1
+        text = f"{text[:at]}\n    BELLJAR_TAKE_STACK({size});\n{text[at:]}"
+    return text
+
+
 def main(source_dir):
     texts = {}
     for file, why, old, new, count in CHANGES:
@@ -260,6 +318,9 @@ def main(source_dir):
         if text.count(old) != count:
             sys.exit(f"{file}: found {text.count(old)} places instead of {count}: {why}")
         texts[path] = text.replace(old, new)
+    for file, functions in FRAMES.items():
+        path = Path(source_dir) / file
+        texts[path] = take_frames(texts.get(path) or path.read_text("utf-8"), functions)
     for path, text in texts.items():
         path.write_text(text, "utf-8")
 

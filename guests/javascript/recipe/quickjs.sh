@@ -7,8 +7,8 @@ QUICKJS_OUT=$OUT/javascript
 
 # The stack in linear memory stands first, so that overflowing it traps instead of running
 # into data. JavaScript gets an error well before (shim/belljar.c).
-QUICKJS_STACK=$((1024 * 1024))
-QUICKJS_CFLAGS=(-O3 -flto -DNDEBUG -D_GNU_SOURCE -std=gnu11 -fvisibility=hidden
+QUICKJS_STACK=$((2 * 1024 * 1024))
+QUICKJS_CFLAGS=(-O2 -flto -DNDEBUG -D_GNU_SOURCE -std=gnu11 -fvisibility=hidden
     -D_WASI_EMULATED_PROCESS_CLOCKS -D_WASI_EMULATED_SIGNAL)
 SHIM_WARNINGS=(-Wall -Wextra -Wno-unused-parameter -Wno-cast-function-type -Wno-unused-function)
 
@@ -38,7 +38,7 @@ do_build_quickjs() {
         compile_for_guest "$file" "${SHIM_WARNINGS[@]}" &
     done
     wait_for_all
-    "$TOOLS/wasi-clang" -O3 -flto -mexec-model=reactor -Wl,-z,stack-size=$QUICKJS_STACK -Wl,--stack-first -Wl,--gc-sections \
+    "$TOOLS/wasi-clang" -O2 -flto -mexec-model=reactor -Wl,-z,stack-size=$QUICKJS_STACK -Wl,--stack-first -Wl,--gc-sections \
         -Wl,--export=__stack_pointer "$QUICKJS_OBJECTS"/*.o \
         -lwasi-emulated-process-clocks -lwasi-emulated-signal -lm -o "$QUICKJS_OBJECTS/javascript.unstripped.wasm"
     # Exports, imports and data stay; names and the linker's notes go.

@@ -18,7 +18,7 @@ extern void __wasilibc_deinitialize_environ(void);
 /* How much of the stack JavaScript may use before it gets a RangeError. The rest of the
  * stack in linear memory (recipe/quickjs.sh) and the native stack that goes with it are for
  * C functions between two checks. */
-#define SCRIPT_STACK_BYTES (640 * 1024)
+#define SCRIPT_STACK_BYTES (1152 * 1024)
 
 volatile uint32_t belljar_interrupt;
 int belljar_user_depth;

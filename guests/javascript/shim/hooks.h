@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 
+#include "stack.h"
+
 /* Read the source as a cell. Takes the flag that QuickJS does not use. */
 #define BELLJAR_EVAL_FLAG_CELL JS_EVAL_FLAG_UNUSED
 

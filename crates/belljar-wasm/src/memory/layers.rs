@@ -19,12 +19,19 @@ use super::mapping::{Mapping, PAGE};
 pub struct Arena {
     file: File,
     end: AtomicU64,
+    /// A forked child has the file too, but not the others' idea of its end.
+    owner: u32,
 }
 
 impl Arena {
     pub fn new() -> std::io::Result<Arena> {
         let file = rustix::fs::memfd_create("belljar-layers", MemfdFlags::CLOEXEC)?;
-        Ok(Arena { file: file.into(), end: AtomicU64::new(0) })
+        Ok(Arena { file: file.into(), end: AtomicU64::new(0), owner: std::process::id() })
+    }
+
+    /// Whether this process may write to it.
+    pub fn is_ours(&self) -> bool {
+        self.owner == std::process::id()
     }
 
     /// Keeps the parts, one behind the other. Their lengths are whole pages.
@@ -32,6 +39,9 @@ impl Arena {
         self: &Arc<Self>,
         parts: impl Iterator<Item = &'a [u8]> + Clone,
     ) -> std::io::Result<Arc<Layer>> {
+        if !self.is_ours() {
+            return Err(std::io::Error::other("a forked process cannot keep memory of sessions"));
+        }
         let len = parts.clone().map(|part| part.len() as u64).sum::<u64>();
         let start = self.end.fetch_add(len, Ordering::Relaxed);
         let layer = Arc::new(Layer { arena: Arc::clone(self), start, len });
@@ -58,6 +68,9 @@ impl Layer {
 
 impl Drop for Layer {
     fn drop(&mut self) {
+        if !self.arena.is_ours() {
+            return;
+        }
         // Failing means that the memory is held until the process ends; there is nobody to tell.
         let _ = rustix::fs::fallocate(
             &self.arena.file,

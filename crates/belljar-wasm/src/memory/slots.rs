@@ -103,6 +103,7 @@ impl SlotPool {
             size: AtomicUsize::new(self.image.len()),
             capacity,
             extents: Mutex::default(),
+            known: Mutex::default(),
             pool: Arc::clone(self),
         })))
     }
@@ -199,10 +200,23 @@ pub struct SlotMemory {
     size: AtomicUsize,
     capacity: usize,
     extents: Mutex<Extents>,
+    /// The pages that were written, as long as nobody has written since they were found: asking the
+    /// kernel costs as much as a small cell.
+    known: Mutex<Option<Vec<Range<usize>>>>,
     pool: Arc<SlotPool>,
 }
 
 impl SlotMemory {
+    /// Somebody is about to write into the memory.
+    pub fn touched(&self) {
+        *self.known() = None;
+    }
+
+    /// As for `extents`.
+    pub(super) fn known(&self) -> MutexGuard<'_, Option<Vec<Range<usize>>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn pool(&self) -> &Arc<SlotPool> {
         &self.pool
     }
@@ -256,6 +270,7 @@ unsafe impl LinearMemory for Slot {
         if new_size < size || new_size > self.0.capacity {
             return Err(wasmtime::format_err!("a memory cannot grow to {new_size} bytes"));
         }
+        self.0.touched();
         let mapping = self.0.mapping().map_err(std::io::Error::from)?;
         mapping.open(size..new_size).map_err(std::io::Error::from)?;
         self.0.size.store(new_size, Ordering::Relaxed);

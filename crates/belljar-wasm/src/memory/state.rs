@@ -14,8 +14,9 @@ use super::mapping::PAGE;
 use super::pagemap;
 use super::slots::{SlotMemory, SlotPool};
 
-/// From this length on a run of pages is worth a mapping of its own.
-const LONG_RUN: usize = 16 * PAGE;
+/// From this length on a run of pages is worth a mapping of its own. The interpreter's own objects,
+/// which every cell writes to, come in shorter runs.
+const LONG_RUN: usize = 64 * PAGE;
 
 /// Runs with no more than this between them count as one.
 const NEIGHBOURS: usize = 4 * PAGE;
@@ -131,7 +132,7 @@ impl MemoryState {
         let mut copied = Copied { runs, contents, pool: Arc::clone(pool) };
         for run in pages.chunk_by(|(before, _), (after, _)| before + PAGE == *after) {
             let (start, len) = (run[0].0, run.len() * PAGE);
-            if len >= LONG_RUN {
+            if len >= LONG_RUN && pool.arena().is_ours() {
                 let layer = pool.arena().keep(run.iter().map(|(_, page)| *page))?;
                 extents.insert(start, Extent::new(len, layer, 0));
             } else {
@@ -152,11 +153,15 @@ impl SlotMemory {
     /// # Safety
     /// No guest code runs in this memory, and nobody holds references into it.
     pub unsafe fn capture(&self, settle: bool) -> std::io::Result<MemoryState> {
-        let mut runs = self.written_runs()?;
+        let mut runs = match self.known().take() {
+            Some(runs) => runs,
+            None => self.written_runs()?,
+        };
         if settle {
             // SAFETY: the caller's promise.
             runs = unsafe { self.settle(runs) }?;
         }
+        *self.known() = Some(runs.clone());
         let mut contents = self.pool().take_buffer();
         contents.reserve(runs.iter().map(Range::len).sum());
         for run in &runs {
@@ -173,11 +178,12 @@ impl SlotMemory {
     /// # Safety
     /// As for `capture`.
     pub unsafe fn rest(&self) -> std::io::Result<()> {
-        let runs = self.written_runs()?;
+        let mut runs = self.written_runs()?;
         if runs.iter().map(Range::len).sum::<usize>() > RESTING_BYTES {
             // SAFETY: the caller's promise.
-            unsafe { self.settle(runs) }?;
+            runs = unsafe { self.settle(runs) }?;
         }
+        *self.known() = Some(runs);
         Ok(())
     }
 
@@ -189,6 +195,7 @@ impl SlotMemory {
         if self.size() != state.size || !self.extents().is_empty() {
             return Err(std::io::Error::other("the memory is not a new one of the right size"));
         }
+        self.touched();
         if may_map(state.extents.len()) {
             MAPPED.fetch_add(state.extents.len(), Ordering::Relaxed);
             *self.extents() = state.extents.clone();
@@ -220,7 +227,7 @@ impl SlotMemory {
         let mut long = joined(&runs);
         long.retain(|run| run.len() >= LONG_RUN);
         // Carving a hole into an old view makes two of it.
-        if long.is_empty() || !may_map(2 * long.len()) {
+        if long.is_empty() || !may_map(2 * long.len()) || !self.pool().arena().is_ours() {
             return Ok(runs);
         }
         let mut short = runs;
@@ -229,7 +236,8 @@ impl SlotMemory {
         let parts = long.iter().map(|run| unsafe { self.bytes(run.clone()) });
         let parts = parts.collect::<std::io::Result<Vec<_>>>()?;
         let layer = self.pool().arena().keep(parts.iter().copied())?;
-        let before = extents.len();
+        // Kept until the new views are there: the old ones show them until then.
+        let old = extents.clone();
         let mut offset = 0;
         let mut fresh = Extents::default();
         for run in &long {
@@ -239,7 +247,7 @@ impl SlotMemory {
             extents.insert(run.start, extent);
         }
         MAPPED.fetch_add(extents.len(), Ordering::Relaxed);
-        MAPPED.fetch_sub(before, Ordering::Relaxed);
+        MAPPED.fetch_sub(old.len(), Ordering::Relaxed);
         // SAFETY: the caller's promise. The views show what the pages they replace held.
         unsafe { fresh.map(self.mapping()?) }?;
         Ok(short)

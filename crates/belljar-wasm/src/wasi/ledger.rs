@@ -84,8 +84,13 @@ impl Ledger {
             self.exceeded = true;
             return Err(Errno::NOSPC);
         }
-        self.bytes += bytes;
+        self.bytes = self.bytes.saturating_add(bytes);
         Ok(())
+    }
+
+    /// Counts bytes that are there whether there is room for them or not.
+    pub fn add_bytes(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
     }
 
     /// Gives back bytes: a write that came out shorter, a file that shrank or went away.

@@ -95,7 +95,7 @@ impl Wasi {
     /// A guest that goes on from a saved state, with what it is given now.
     pub fn restore(grant: Grant, saved: &SavedWasi) -> Wasi {
         let mut wasi = Wasi::new(grant);
-        let entries = saved.descriptors.iter().take(2 * MAX_OPEN_FILES);
+        let entries = saved.descriptors.iter().take(MAX_OPEN_FILES);
         wasi.table = Table::from_entries(
             entries.map(|entry| reopen(&wasi.mounts, entry).unwrap_or(Entry::Gone)).collect(),
         );
@@ -108,19 +108,49 @@ impl Wasi {
     /// What of this has to be put back when a cell is undone. Files stay as they are on disk, and
     /// so does the account of them.
     pub fn checkpoint(&self) -> Undo {
-        Undo { table: self.table.clone(), random: self.random.clone() }
+        Undo { table: self.table.clone(), random: self.random.clone(), clock: self.clock.clone() }
     }
 
     pub fn undo(&mut self, undo: Undo) {
-        self.table = undo.table;
+        let abandoned = std::mem::replace(&mut self.table, undo.table);
         self.random = undo.random;
+        if matches!(undo.clock, Clock::Fixed { .. }) {
+            self.clock = undo.clock;
+        }
+        // A file without a name takes room as long as a descriptor leads to it.
+        for bytes in nameless_beside(&self.table, &abandoned) {
+            self.ledger.add_bytes(bytes);
+        }
+        for bytes in nameless_beside(&abandoned, &self.table) {
+            self.ledger.credit_bytes(bytes);
+        }
     }
 }
 
-/// Descriptors and seeded randomness at some time.
+/// Sizes of the files without a name that one table holds and the other does not.
+fn nameless_beside(table: &Table, other: &Table) -> Vec<u64> {
+    let mut seen: Vec<Identity> = Vec::new();
+    let mut sizes = Vec::new();
+    for entry in table.entries() {
+        let Entry::Open(Descriptor::File(file)) = entry else { continue };
+        if seen.contains(&file.identity) || other.holds(file.identity) {
+            continue;
+        }
+        seen.push(file.identity);
+        if let Ok(metadata) = file.file.metadata()
+            && std::os::unix::fs::MetadataExt::nlink(&metadata) == 0
+        {
+            sizes.push(metadata.len());
+        }
+    }
+    sizes
+}
+
+/// Descriptors, seeded randomness and a fixed clock at some time.
 pub struct Undo {
     table: Table,
     random: Random,
+    clock: Clock,
 }
 
 /// `None` when what was open is not there, or not given, any more.

@@ -7,7 +7,7 @@ use std::path::Path;
 use belljar_core::SandboxError;
 use serde::Serialize;
 
-use crate::workspace_files::{self, Entry, Kind};
+use crate::workspace_files::{Entry, Kind, Tree};
 
 /// A file of a session's workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -27,7 +27,7 @@ pub(super) fn private_dir(path: &Path) -> io::Result<()> {
 
 /// Everything below a directory, sorted; links are listed and not followed.
 pub(super) fn list(root: &Path) -> Result<Vec<SessionFile>, SandboxError> {
-    let entries = workspace_files::list(root)?;
+    let entries = Tree::open(root)?.list()?;
     Ok(entries.into_iter().map(SessionFile::from).collect())
 }
 
@@ -36,7 +36,7 @@ impl From<Entry> for SessionFile {
         let path = entry.path.display();
         match entry.kind {
             Kind::Directory => Self { path: format!("{path}/"), bytes: 0 },
-            Kind::File { bytes, .. } => Self { path: path.to_string(), bytes },
+            Kind::File { bytes } => Self { path: path.to_string(), bytes },
             Kind::Link { .. } => Self { path: path.to_string(), bytes: 0 },
         }
     }

@@ -137,10 +137,14 @@ impl SessionRecord {
 
     /// Replaces the file in one step: whoever reads it finds the old record or the new one.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+        let mut json = serde_json::to_vec(self)?;
+        json.push(b'\n');
+        if json.len() as u64 > limits::MAX_SESSION_FILE_BYTES {
+            return Err(io::Error::other("the calls it waits for are too large to be kept"));
+        }
         let dir = path.parent().unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(dir)?;
-        serde_json::to_writer_pretty(&mut file, self)?;
-        file.write_all(b"\n")?;
+        file.write_all(&json)?;
         file.as_file().sync_all()?;
         file.persist(path)?;
         // The new name has to reach the disk as well.

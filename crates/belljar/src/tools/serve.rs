@@ -13,6 +13,9 @@ use serde_json::Value;
 
 use super::{Entry, InputSource, RLM_QUERY, ToolRequest, Tools};
 
+/// Threads of one sandbox, calls included that it has given up and that go on.
+const MAX_THREADS_OF_ONE: usize = 2 * MAX_RUNNING_CALLS;
+
 /// How long a thread waits for another call. Making one takes longer than many a tool.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -67,6 +70,10 @@ impl CallHost for ToolServer {
         }
         let wanted = work.running.iter().filter(|unwanted| !unwanted.load(Ordering::Relaxed));
         if wanted.count() + work.free >= MAX_RUNNING_CALLS {
+            return;
+        }
+        if work.running.len() + work.free >= MAX_THREADS_OF_ONE {
+            refuse(work, "too many calls that nobody waits for are still running");
             return;
         }
         if THREADS.fetch_add(1, Ordering::Relaxed) >= MAX_STUCK_CALLS {

@@ -281,7 +281,7 @@ impl<L: Language> Sandbox for WasmSandbox<L> {
         }
         let host = load(&mut self.host, &self.plan, &self.cache_dir, &self.cancel, &self.links)?;
         // Files first: descriptors of the session are opened again.
-        snapshot.unpack_files(&self.base.workspace)?;
+        snapshot.unpack_files(&self.base.workspace, &self.plan.policy)?;
         let (id, cells) = (self.session_id.clone(), snapshot.facts.cells);
         self.session = Some(Session::continue_from(host, id, &snapshot.frozen, cells)?);
         Ok(())

@@ -1,13 +1,13 @@
 //! A session: one interpreter that lives on from cell to cell, and is never left half-changed.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use belljar_core::{
     SandboxError, SandboxExecutionError, SandboxResult, StateAfter, Survives, ToolAnswer, ToolCall,
 };
 use belljar_wasm::{
-    CallEnd, Cell, CellEnd, Completions, EngineError, Frozen, Live, Point, Ran, Variable,
+    CallEnd, Cell, CellEnd, Completions, EngineError, Frozen, Limits, Live, Point, Ran, Variable,
 };
 use serde_json::Value;
 
@@ -18,6 +18,9 @@ use crate::logging::SandboxLogger;
 
 /// The name under which a session finds what it was started with.
 const CONTEXT: &str = "context";
+
+/// How long showing a value or completing a name may take.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(super) struct Session {
     live: Live,
@@ -93,7 +96,7 @@ impl Session {
         logger: &SandboxLogger,
     ) -> Result<SandboxResult, SandboxError> {
         self.refuse_if_waiting()?;
-        let numbered = format!("<cell {}>", self.cells + 1);
+        let numbered = format!("<cell {}>", self.cells.saturating_add(1));
         let surroundings =
             self.arrival.map(|arrival| host.surroundings(true, arrival == Arrival::Saved));
         let cell = Cell {
@@ -104,7 +107,7 @@ impl Session {
             surroundings: surroundings.as_ref(),
         };
         let result = self.safely(host, logger, |live| live.execute(cell, host.limits()))?;
-        self.cells += 1;
+        self.cells = self.cells.saturating_add(1);
         Ok(result)
     }
 
@@ -179,7 +182,7 @@ impl Session {
         host: &WasmHost,
         name: &str,
     ) -> Result<Option<Variable>, SandboxError> {
-        self.look(|live| live.inspect(name, host.limits()))?.ok_or_else(|| {
+        self.look(|live| live.inspect(name, looking(host)))?.ok_or_else(|| {
             SandboxExecutionError {
                 problem: format!("the variable {name:?} cannot be shown within the limits"),
                 survives: Survives::SandboxAsBefore,
@@ -195,7 +198,7 @@ impl Session {
         code: &str,
         cursor: usize,
     ) -> Result<Completions, SandboxError> {
-        Ok(self.look(|live| live.complete(code, cursor, host.limits()))?.unwrap_or_default())
+        Ok(self.look(|live| live.complete(code, cursor, looking(host)))?.unwrap_or_default())
     }
 
     /// Looks at the state. Showing a value may run the user's code, which may break anything.
@@ -223,6 +226,12 @@ fn is_sound(ran: &Ran) -> bool {
     let out_of_memory = ran.called.memory_refused
         && ran.answer.as_ref().is_some_and(|answer| answer.end == CellEnd::OutOfMemory);
     matches!(ran.called.end, CallEnd::Answered(_)) && !out_of_memory
+}
+
+/// Nobody waits long for a look at a value, and in a shell nobody could interrupt it.
+fn looking(host: &WasmHost) -> Limits {
+    let limits = host.limits();
+    Limits { timeout: limits.timeout.min(PATIENCE), ..limits }
 }
 
 fn stateless() -> SandboxError {

@@ -14,6 +14,7 @@ use super::{Cancelled, Message, SharedModel, cancelled_failure};
 use crate::factory::{SandboxConfig, create_sandbox};
 use crate::sandbox::Sandbox;
 use crate::tools::{LLM_QUERY, Tools};
+use crate::workspace_files;
 
 /// Turns a model may take for one task, unless configured otherwise.
 pub const DEFAULT_MAX_TURNS: usize = 12;
@@ -91,10 +92,7 @@ impl Rlm {
                 "rlm_query may be nested {deepest} deep; raise max_rlm_depth to allow more"
             )));
         }
-        let workspace =
-            tempfile::Builder::new().prefix("belljar-rlm-").tempdir().map_err(|_| {
-                ToolFailure::new("no temporary directory can be made for the task's files")
-            })?;
+        let workspace = workspace_files::temporary().map_err(host_failure)?;
         let config = SandboxConfig {
             workspace: Some(workspace.path().to_owned()),
             tools: self.offer(Tools::new()).map_err(host_failure)?.at_depth(depth),
@@ -200,8 +198,10 @@ fn execute(
     })
 }
 
+/// The guest learns that it failed; where on the host things lie is none of its business.
 fn host_failure(error: SandboxError) -> ToolFailure {
-    ToolFailure::new(format!("the task could not be worked on: {error}"))
+    tracing::warn!(%error, "a sandbox for rlm_query could not be used");
+    ToolFailure::new("the host could not work on the task")
 }
 
 /// The tags of code blocks that are run.
