@@ -107,16 +107,20 @@ pub(crate) fn value(value: &CellValue) -> io::Result<()> {
 
 /// How long ago something was, roughly.
 pub(crate) fn ago(elapsed: Duration) -> String {
-    let seconds = elapsed.as_secs();
+    if elapsed < Duration::from_secs(10) { "just now".to_owned() } else { span(elapsed) + " ago" }
+}
+
+/// How long something takes, roughly.
+pub(crate) fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
     let (count, unit) = match seconds {
-        0..10 => return "just now".to_owned(),
-        10..60 => (seconds, "second"),
+        0..60 => (seconds, "second"),
         60..3600 => (seconds / 60, "minute"),
-        3600..86_400 => (seconds / 3600, "hour"),
+        3600..172_800 => (seconds / 3600, "hour"),
         _ => (seconds / 86_400, "day"),
     };
     let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {unit}{plural} ago")
+    format!("{count} {unit}{plural}")
 }
 
 /// Text that cannot do more to a terminal than colour it: escape sequences other than colours are
@@ -193,6 +197,7 @@ mod tests {
             (59, "59 seconds ago"),
             (60, "1 minute ago"),
             (7199, "1 hour ago"),
+            (86_400, "24 hours ago"),
             (172_800, "2 days ago"),
         ] {
             assert_eq!(ago(Duration::from_secs(seconds)), shown);

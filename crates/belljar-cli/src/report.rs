@@ -3,10 +3,12 @@
 use std::process::ExitCode;
 
 use belljar::core::units::{format_bytes, group_digits};
-use belljar::{SandboxConfig, SandboxResult, StateAfter, Status};
+use belljar::{
+    CancelHandle, SandboxConfig, SandboxError, SandboxResult, StateAfter, Status, Survives,
+};
 
 use crate::stream::Streams;
-use crate::{calls, exit, render};
+use crate::{calls, exit, render, signals};
 
 /// How an execution is told: as JSON when it is over, or for people while it runs.
 pub(crate) enum Report {
@@ -30,6 +32,18 @@ impl Report {
         let streams = Streams::default();
         streams.attach(config);
         Self::Shown { streams, value }
+    }
+
+    /// Has the code stopped by Ctrl-C, and when nobody reads what it writes. Stopping it instead of
+    /// dying ourselves removes a temporary workspace and keeps a session whole.
+    pub(crate) fn watch(&self, code: CancelHandle) -> Result<(), SandboxError> {
+        if let Self::Shown { streams, .. } = self {
+            streams.stop_unread(code.clone());
+        }
+        signals::listen(move |_| code.cancel()).map_err(|error| SandboxError::Internal {
+            problem: format!("Ctrl-C cannot be watched: {error}"),
+            survives: Survives::NothingWasRun,
+        })
     }
 
     /// Tells the rest once it is over. The exit code is the result's.

@@ -68,6 +68,56 @@ fn the_help_of_run() {
 }
 
 #[test]
+fn the_help_of_the_shell_and_of_sessions() {
+    let place = Place::new();
+    let shown: Vec<String> = [
+        &["repl", "--help"][..],
+        &["session", "--help"],
+        &["session", "fork", "--help"],
+        &["session", "restore", "--help"],
+        &["session", "resume", "--help"],
+        &["session", "prune", "--help"],
+    ]
+    .iter()
+    .map(|args| place.belljar(args))
+    .collect();
+    insta::assert_snapshot!(shown.join("\n"));
+}
+
+#[test]
+fn there_are_no_sessions_yet() {
+    let place = Place::new();
+    insta::assert_snapshot!(place.belljar(&["session", "list"]), @r"
+    exit 0
+    --- stdout
+    no sessions; `belljar run --session ID` makes one
+    ");
+    insta::assert_snapshot!(place.belljar(&["session", "prune"]), @r"
+    exit 0
+    --- stdout
+    nothing to remove
+    ");
+    assert!(place.belljar(&["session", "list", "--json"]).ends_with("[]\n"));
+    assert!(!place.path().join("home").exists(), "asking must not write");
+}
+
+#[test]
+fn a_context_or_a_model_that_cannot_be_had() {
+    let place = Place::new();
+    place.write("broken.json", "[1,");
+    let shown: Vec<String> = [
+        &["repl", "--context", "gone.txt"][..],
+        &["repl", "--context", "broken.json"],
+        &["run", "--llm", "-c", "1"],
+        &["repl", "--llm-command", ""],
+    ]
+    .iter()
+    .map(|args| place.belljar(args))
+    .collect();
+    insta::assert_snapshot!(shown.join("\n"));
+}
+
+#[test]
 fn usage_errors_exit_with_two() {
     let place = Place::new();
     for args in [

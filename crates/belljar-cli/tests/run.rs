@@ -73,6 +73,20 @@ fn code_comes_from_a_file_or_from_standard_input() {
 }
 
 #[test]
+fn code_whose_output_nobody_reads_is_stopped() {
+    let started = std::time::Instant::now();
+    let mut child = command(&["run", "--timeout", "60", "-c", "while True: print('x' * 1000)"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Reads a little and goes away.
+    std::io::Read::read_exact(&mut child.stdout.take().unwrap(), &mut [0; 100]).unwrap();
+    assert_eq!(outcome(&child.wait_with_output().unwrap()), (0, String::new(), String::new()));
+    assert!(started.elapsed() < std::time::Duration::from_secs(30));
+}
+
+#[test]
 fn a_time_limit_exits_with_124_and_says_how_to_raise_it() {
     let (code, _, stderr) = belljar(&["run", "--timeout", "300ms", "-c", "while True: pass"]);
     assert_eq!(code, 124);

@@ -308,6 +308,24 @@ fn a_session_that_is_in_use_is_not_touched() {
 }
 
 #[test]
+fn a_process_that_is_killed_leaves_the_session_as_it_was() {
+    let name = Name::new("test-killed");
+    name.run("x = 1");
+    let code = "x = 2\nprint('on', flush=True)\nimport time; time.sleep(60)";
+    let mut child = command(&["run", "--session", name.0, "-c", code])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    assert_eq!(line, "on\n", "output comes while the code runs");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(name.run("x"), "1\n");
+}
+
+#[test]
 fn names_languages_and_backends_that_do_not_fit() {
     let name = Name::new("test-python");
     name.run("1");

@@ -1,6 +1,6 @@
 //! `belljar repl` on a terminal: what a person types and sees.
 
-#![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops where it fails")]
 
 mod support;
 

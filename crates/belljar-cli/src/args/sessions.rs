@@ -11,7 +11,7 @@ use super::{EngineArgs, LimitArgs, LogArgs};
 #[derive(Debug, Args)]
 pub(crate) struct ModelArgs {
     /// Shell command that answers llm_query and rlm_query: prompt on its standard input, answer on
-    /// its standard output
+    /// its standard output. With a model, --timeout is 600 unless given
     #[arg(long, value_name = "CMD", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) llm_command: Option<String>,
 }
@@ -95,7 +95,7 @@ pub(crate) enum SessionCommand {
         json: bool,
     },
     /// Answer the calls a suspended session waits for, and let its code go on
-    Resume(ResumeArgs),
+    Resume(Box<ResumeArgs>),
     /// List the files of a session's workspace
     Files {
         /// The session

@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use belljar::{LaunchPlan, SandboxError, Survives, create_sandbox};
+use belljar::{LaunchPlan, create_sandbox};
 
 use super::explain;
 use crate::args::RunArgs;
 use crate::report::Report;
 use crate::sessions::Opened;
 use crate::settings::{self, Settings};
-use crate::{signals, source, tools};
+use crate::{source, tools};
 
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     if let Some(id) = &args.session {
@@ -26,7 +26,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     tools::offer(&mut settings.config, model.as_ref(), &[])?;
     let report = Report::new(args.json, false, &mut settings.config);
     let mut sandbox = create_sandbox(&settings.config)?;
-    stop_on_ctrl_c(sandbox.cancel_handle())?;
+    report.watch(sandbox.cancel_handle())?;
     report.finish(&sandbox.execute(&code)?)
 }
 
@@ -49,16 +49,8 @@ fn in_session(args: &RunArgs, id: &str) -> anyhow::Result<ExitCode> {
     }
     let report = Report::new(args.json, true, &mut config);
     let result = opened.use_once(&config, 1, |sandbox| {
-        stop_on_ctrl_c(sandbox.cancel_handle())?;
+        report.watch(sandbox.cancel_handle())?;
         sandbox.execute(&code)
     })?;
     report.finish(&result)
-}
-
-/// Ctrl-C cancels the code instead of killing us, so that a temporary workspace is removed.
-pub(super) fn stop_on_ctrl_c(cancel: belljar::CancelHandle) -> Result<(), SandboxError> {
-    signals::listen(move |_| cancel.cancel()).map_err(|error| SandboxError::Internal {
-        problem: format!("Ctrl-C cannot be watched: {error}"),
-        survives: Survives::NothingWasRun,
-    })
 }

@@ -14,7 +14,6 @@ use belljar::{
 };
 use serde_json::json;
 
-use super::run::stop_on_ctrl_c;
 use crate::args::{PruneArgs, ResumeArgs, SessionArgs, SessionCommand};
 use crate::progress::during;
 use crate::render::{self, FAINT, STRONG};
@@ -65,7 +64,7 @@ fn list(store: &SessionStore, as_json: bool) -> anyhow::Result<()> {
                 writeln!(out, "  {FAINT}used {used}{FAINT:#}")?;
             }
             Err(_) => {
-                writeln!(out, "damaged  {FAINT}`belljar session show {id}` says why{FAINT:#}")?
+                writeln!(out, "damaged  {FAINT}`belljar session show {id}` says why{FAINT:#}")?;
             }
         }
     }
@@ -97,7 +96,7 @@ fn show(store: &SessionStore, id: &str, as_json: bool) -> anyhow::Result<()> {
     row("cells run", &group_digits(record.cells_run))?;
     row("last used", &render::ago(record.idle()))?;
     let idle = Duration::try_from_secs_f64(record.idle_timeout_seconds).unwrap_or_default();
-    row("idle limit", &format!("{} hours", idle.as_secs() / 3600))?;
+    row("idle limit", &render::span(idle))?;
     if let Some(workspace) = &record.external_workspace {
         row("workspace", &workspace.display().to_string())?;
     }
@@ -164,7 +163,7 @@ fn resume(home: &Home, args: &ResumeArgs) -> anyhow::Result<ExitCode> {
     tools::offer(&mut config, model.as_ref(), &record.deferred_tools)?;
     let report = Report::new(args.json, true, &mut config);
     let result = opened.use_once(&config, 0, |sandbox| {
-        stop_on_ctrl_c(sandbox.cancel_handle())?;
+        report.watch(sandbox.cancel_handle())?;
         sandbox.resume(answers)
     })?;
     report.finish(&result)

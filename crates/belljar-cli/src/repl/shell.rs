@@ -240,6 +240,7 @@ impl Shell {
         work: impl FnOnce(&mut dyn Sandbox) -> Result<SandboxResult, SandboxError>,
     ) -> Result<SandboxResult, SandboxError> {
         let interrupt = self.interrupt.clone();
+        self.streams.stop_unread(self.branch().sandbox.cancel_handle());
         let sandbox = &mut self.branch_mut().sandbox;
         interrupt.during(sandbox.cancel_handle(), || work(sandbox.as_mut()))
     }
