@@ -15,6 +15,9 @@ use crate::jar::Jar;
 /// and the result. The bombs are far larger.
 const TOLERANCE_BYTES: u64 = 12 * 1024 * 1024;
 
+/// The same for sessions: several at once leave several slots, and buffers for what is captured.
+const SESSIONS_TOLERANCE_BYTES: u64 = 40 * 1024 * 1024;
+
 /// How long other threads may take to finish tidying up, before what they hold counts as a leak.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -33,17 +36,21 @@ pub fn exclusive() -> MutexGuard<'static, ()> {
 /// Runs hostile code and checks that the host is afterwards as large as before and still answers.
 #[must_use]
 pub fn attack(jar: &Jar, code: &str) -> SandboxResult {
-    attacked(jar, code, || jar.run(code))
+    watched(jar, code, TOLERANCE_BYTES, || jar.run(code))
 }
 
 /// Does something with hostile sessions in a jar, and checks the same when they are gone.
 pub fn attacked<T>(jar: &Jar, what: &str, body: impl FnOnce() -> T) -> T {
+    watched(jar, what, SESSIONS_TOLERANCE_BYTES, body)
+}
+
+fn watched<T>(jar: &Jar, what: &str, tolerance_bytes: u64, body: impl FnOnce() -> T) -> T {
     static WARM_UP: Once = Once::new();
     let _guard = exclusive();
     WARM_UP.call_once(warm_up);
     let before = Usage::of(Some(jar.workspace()));
     let result = body();
-    before.assert_no_growth(TOLERANCE_BYTES, what);
+    before.assert_no_growth(tolerance_bytes, what);
     let still = Jar::new().run("print('still here')");
     assert_eq!(still.stdout, "still here\n", "the host no longer works after {what}");
     result
