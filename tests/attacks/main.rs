@@ -13,4 +13,7 @@ mod protocol;
 mod quota;
 mod recursion;
 mod scale;
+mod sessions;
+mod snapshots;
 mod time;
+mod tools;

@@ -16,7 +16,7 @@ mod snapshot_file;
 mod third_party;
 
 pub use jar::{Jar, home};
-pub use memory::{Usage, attack, exclusive, permitted};
+pub use memory::{Usage, attack, attacked, exclusive, permitted};
 pub use process::{alone, given, in_new_processes};
 pub use results::{Expect, assert_no_host_paths};
 pub use session::{Cells, Lines, cancelled, eventually};

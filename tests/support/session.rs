@@ -74,6 +74,7 @@ impl Lines {
 /// Runs a cell, and cancels it from another thread when it prints its first line.
 pub fn cancelled(sandbox: &mut dyn Sandbox, lines: &Lines, code: &str) -> SandboxResult {
     let cancel = sandbox.cancel_handle();
+    drop(lines.so_far());
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let _ = lines.next();

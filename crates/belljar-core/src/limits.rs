@@ -18,6 +18,9 @@ pub const MAX_JSON_NESTING: usize = 64;
 /// What the calls of one guest that have not ended may take in the host's memory, unpacked.
 pub const MAX_KEPT_CALL_BYTES: usize = 64 * 1024 * 1024;
 
+/// What the results of one guest's calls may take in memory until it fetches them.
+pub const MAX_WAITING_BYTES: usize = 128 * 1024 * 1024;
+
 /// What the JSON of one answer of a guest may take in the host's memory, unpacked.
 pub const MAX_ANSWER_WEIGHT: usize = 256 * 1024 * 1024;
 

@@ -107,6 +107,9 @@ impl Variable {
     /// `None` when the answer makes no sense, `Some(None)` when there is no such variable.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Option<Variable>> {
         let raw: RawInspection<'_> = serde_json::from_slice(bytes).ok()?;
+        if !matches!(raw.end, RawEnd::Finished) {
+            return None;
+        }
         Some(raw.variable.map(|variable| Variable {
             type_name: capped(&variable.type_name, MAX_ERROR_NAME_BYTES),
             text: capped(&variable.text, MAX_VALUE_TEXT_BYTES),
@@ -130,6 +133,7 @@ impl Completions {
 
 #[derive(Deserialize)]
 struct RawInspection<'a> {
+    end: RawEnd,
     #[serde(borrow)]
     variable: Option<RawVariable<'a>>,
 }
@@ -279,13 +283,16 @@ mod tests {
 
     #[test]
     fn a_variable_is_there_or_not() {
-        assert_eq!(Variable::parse(br#"{"variable": null}"#), Some(None));
+        assert_eq!(Variable::parse(br#"{"end": "finished", "variable": null}"#), Some(None));
         assert_eq!(Variable::parse(b"[]"), None);
-        let variable = Variable::parse(br#"{"variable": {"type": "int", "text": "1", "json": 1}}"#);
+        assert_eq!(Variable::parse(br#"{"end": "exited", "variable": null}"#), None);
+        let variable = Variable::parse(
+            br#"{"end": "finished", "variable": {"type": "int", "text": "1", "json": 1}}"#,
+        );
         assert_eq!(variable.unwrap().unwrap().json, Some(1.into()));
-        let none = br#"{"variable": {"type": "NoneType", "text": "None", "json": null}}"#;
+        let none = br#"{"end": "finished", "variable": {"type": "NoneType", "text": "None", "json": null}}"#;
         assert_eq!(Variable::parse(none).unwrap().unwrap().json, Some(serde_json::Value::Null));
-        let object = br#"{"variable": {"type": "object", "text": "<object>"}}"#;
+        let object = br#"{"end": "finished", "variable": {"type": "object", "text": "<object>"}}"#;
         assert_eq!(Variable::parse(object).unwrap().unwrap().json, None);
     }
 }

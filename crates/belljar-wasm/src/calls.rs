@@ -13,6 +13,7 @@ use std::task::Waker;
 use belljar_core::json;
 use belljar_core::limits::{
     MAX_BEGUN_CALLS, MAX_ERROR_MESSAGE_BYTES, MAX_KEPT_CALL_BYTES, MAX_TOOL_MESSAGE_BYTES,
+    MAX_WAITING_BYTES,
 };
 use belljar_core::{ToolCall, ToolFailure, ToolLimits, ToolOutcome, ToolUsage};
 use serde::{Deserialize, Serialize};
@@ -86,7 +87,16 @@ pub struct Inbox(Mutex<InboxState>);
 #[derive(Default)]
 struct InboxState {
     arrived: VecDeque<(u64, ToolOutcome)>,
+    /// What they take, roughly.
+    bytes: usize,
     waiting: Option<Waker>,
+}
+
+impl InboxState {
+    fn take(&mut self) -> VecDeque<(u64, ToolOutcome)> {
+        self.bytes = 0;
+        std::mem::take(&mut self.arrived)
+    }
 }
 
 impl Inbox {
@@ -96,8 +106,23 @@ impl Inbox {
     }
 
     fn put(&self, ticket: u64, outcome: ToolOutcome) {
+        let bytes = outcome.as_ref().map_or(0, |value| {
+            serde_json::to_vec(value)
+                .ok()
+                .and_then(|json| json::weight(&json))
+                .unwrap_or(usize::MAX)
+        });
         let waker = {
             let mut state = self.lock();
+            // A guest need not fetch what it has asked for.
+            let fits = state.bytes.checked_add(bytes).filter(|all| *all <= MAX_WAITING_BYTES);
+            let outcome = match fits {
+                Some(all) => {
+                    state.bytes = all;
+                    outcome
+                }
+                None => Err(ToolFailure::limit("results that wait are too large together")),
+            };
             state.arrived.push_back((ticket, outcome));
             state.waiting.take()
         };
@@ -113,11 +138,11 @@ impl Inbox {
             state.waiting = Some(waker.clone());
             return None;
         }
-        Some(std::mem::take(&mut state.arrived))
+        Some(state.take())
     }
 
     fn take(&self) -> VecDeque<(u64, ToolOutcome)> {
-        std::mem::take(&mut self.lock().arrived)
+        self.lock().take()
     }
 }
 
@@ -145,13 +170,22 @@ pub enum Message {
 }
 
 impl Message {
-    /// With what it takes in memory. `None` when it is no message, or takes too much.
-    pub fn parse(bytes: &[u8]) -> Option<(Message, usize)> {
-        let fits = |bytes: &[u8]| bytes.len() <= MAX_TOOL_MESSAGE_BYTES;
-        let weight = json::weight(bytes).filter(|_| fits(bytes))?;
-        let message = (weight <= MAX_KEPT_CALL_BYTES).then(|| serde_json::from_slice(bytes).ok());
-        message.flatten().map(|message| (message, weight))
+    /// With what it takes in memory.
+    pub fn parse(bytes: &[u8]) -> Result<(Message, usize), Unreadable> {
+        let weight = json::weight(bytes).filter(|weight| *weight <= MAX_KEPT_CALL_BYTES);
+        let weight = weight.ok_or(Unreadable::TooLarge)?;
+        let message = serde_json::from_slice(bytes).map_err(|_| Unreadable::Nonsense)?;
+        Ok((message, weight))
     }
+}
+
+/// Why a message is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// It makes no sense.
+    Nonsense,
+    /// Unpacked it would take too much memory.
+    TooLarge,
 }
 
 /// An answer as the guest reads it.
@@ -295,6 +329,9 @@ impl Desk {
             self.ended.extend(running.id.map(|id| (id, over())));
         }
         self.ended.extend(std::mem::take(&mut self.deferred).into_keys().map(|id| (id, over())));
+        // The guest may never ask; then the oldest are forgotten.
+        let surplus = self.ended.len().saturating_sub(MAX_BEGUN_CALLS);
+        self.ended.drain(..surplus);
         // Whatever arrives from now on has a ticket that nobody knows.
         self.inbox = Arc::default();
     }
@@ -388,7 +425,7 @@ impl Desk {
                 self.limits.calls
             )));
         }
-        if self.running.len() + self.deferred.len() + self.ended.len() >= MAX_BEGUN_CALLS {
+        if self.running.len() + self.deferred.len() >= MAX_BEGUN_CALLS {
             return Err(ToolFailure::limit(format!(
                 "at most {MAX_BEGUN_CALLS} calls may be waiting at the same time"
             )));

@@ -119,14 +119,15 @@ fn unknown_tools_are_named_in_the_refusal() {
 #[test]
 fn messages_that_would_unpack_to_far_more_than_they_are_long_are_refused() {
     let bomb = format!(r#"{{"do":"call","name":"x","args":[{}0]}}"#, r#"{"":1},"#.repeat(100_000));
-    assert!(Message::parse(bomb.as_bytes()).is_none());
+    assert!(matches!(Message::parse(bomb.as_bytes()), Err(Unreadable::TooLarge)));
     let text = format!(r#"{{"do":"call","name":"x","args":["{}"]}}"#, ",[{".repeat(1_000_000));
-    assert!(Message::parse(text.as_bytes()).is_some(), "text may hold anything");
+    assert!(Message::parse(text.as_bytes()).is_ok(), "text may hold anything");
     let deep =
         format!(r#"{{"do":"call","name":"x","args":[{}{}]}}"#, "[".repeat(100), "]".repeat(100));
-    assert!(Message::parse(deep.as_bytes()).is_none(), "it could not be saved");
+    assert!(Message::parse(deep.as_bytes()).is_err(), "it could not be saved");
     for nonsense in ["", "{}", "[]", r#"{"do":"fly"}"#, r#"{"do":"begin","id":-1,"name":"x"}"#] {
-        assert!(Message::parse(nonsense.as_bytes()).is_none(), "{nonsense}");
+        let parsed = Message::parse(nonsense.as_bytes());
+        assert!(matches!(parsed, Err(Unreadable::Nonsense)), "{nonsense}");
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use wasmtime::{Caller, Linker};
 
 use crate::abi::IMPORT_MODULE;
-use crate::calls::{GuestAnswer, GuestOutcome, Message, Size};
+use crate::calls::{GuestAnswer, GuestOutcome, Message, Size, Unreadable};
 use crate::state::State;
 
 /// What a guest is told when its message makes no sense.
@@ -31,12 +31,18 @@ pub fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         "host_call",
         |mut caller: Caller<'_, State>, (address, len): (u32, u32)| {
             Box::new(async move {
-                match read(&caller, address, len).and_then(Message::parse) {
-                    Some((message, weight)) => {
+                let Some(bytes) = read(&caller, address, len) else { return REFUSED };
+                match Message::parse(bytes) {
+                    Ok((message, weight)) => {
                         let size = Size { bytes: len as usize, weight };
                         serve(&mut caller, message, size).await
                     }
-                    None => REFUSED,
+                    Err(Unreadable::Nonsense) => REFUSED,
+                    Err(Unreadable::TooLarge) => {
+                        let failure = ToolFailure::limit("it is too large or nested too deeply");
+                        let reply = Reply::Outcome(GuestOutcome::Error(&failure));
+                        caller.data_mut().desk.put_reply(&reply)
+                    }
                 }
             })
         },

@@ -3,6 +3,7 @@
 //! A guest may be writing to the workspace meanwhile. So nothing is looked at by one name and opened
 //! by another: every step goes through a directory that is open, and follows no link.
 
+use std::cell::RefCell;
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -46,13 +47,15 @@ pub(crate) fn temporary() -> Result<TempDir, SandboxError> {
 pub(crate) struct Tree {
     root: Dir,
     path: PathBuf,
+    /// Where the last step led: entries come in order, so the next is mostly beside or below it.
+    last: RefCell<Option<(PathBuf, Dir)>>,
 }
 
 impl Tree {
     pub(crate) fn open(path: &Path) -> Result<Tree, SandboxError> {
         let root = Dir::open_ambient_dir(path, cap_std::ambient_authority());
         let root = root.map_err(|error| unusable(path, &error))?;
-        Ok(Tree { root, path: path.to_owned() })
+        Ok(Tree { root, path: path.to_owned(), last: RefCell::new(None) })
     }
 
     /// Everything in it, parents before what is in them. Pipes, sockets and devices are left out,
@@ -150,6 +153,19 @@ impl Tree {
 
     /// A directory in it, reached through directories only.
     fn directory(&self, path: &Path) -> io::Result<Dir> {
+        let last = self.last.take();
+        let dir = match (&last, path.parent(), path.file_name()) {
+            (Some((here, dir)), _, _) if here == path => dir.try_clone()?,
+            (Some((above, dir)), Some(parent), Some(name)) if above == parent => {
+                dir.open_dir_nofollow(Path::new(name))?
+            }
+            _ => self.walk(path)?,
+        };
+        self.last.replace(Some((path.to_owned(), dir.try_clone()?)));
+        Ok(dir)
+    }
+
+    fn walk(&self, path: &Path) -> io::Result<Dir> {
         let mut dir = self.root.try_clone()?;
         for part in path.components() {
             dir = dir.open_dir_nofollow(Path::new(part.as_os_str()))?;
