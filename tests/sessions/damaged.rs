@@ -62,7 +62,7 @@ fn cut_short_at_every_boundary() {
 #[test]
 fn longer_than_it_should_be() {
     let (_dir, path, file) = good();
-    for more in [&b"x"[..], &[0; 100_000]] {
+    for more in [&b"x"[..], &[0; 10_000]] {
         fs::write(&path, [&file.bytes()[..], more].concat()).expect("a file");
         assert_eq!(refused(&path, "more"), "its checksum is wrong");
     }
@@ -149,7 +149,7 @@ fn no_snapshot_at_all() {
     assert_eq!(refuse(b""), "it is cut short");
     assert_eq!(refuse(b"x"), "it is cut short");
     assert_eq!(refuse(b"just some text that is no snapshot"), "it is no snapshot of Belljar");
-    assert_eq!(refuse(&[0; 100_000]), "it is no snapshot of Belljar");
+    assert_eq!(refuse(&[0; 10_000]), "it is no snapshot of Belljar");
     assert_eq!(
         refuse(&b"BELLJAR SNAPSHOT".repeat(100)),
         "it has version 1280066882 of the format, and this Belljar reads 1"

@@ -4,6 +4,7 @@
 mod bad_input;
 mod damaged;
 mod forks;
+mod javascript;
 mod notebook;
 mod open_files;
 mod rollback;

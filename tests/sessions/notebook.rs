@@ -282,7 +282,7 @@ fn completions_come_from_the_live_session() {
 }
 
 #[test]
-fn looking_at_variables_leaves_them_alone() {
+fn variables_of_any_name_and_type_can_be_looked_at() {
     let mut session = Jar::new().session();
     session.run(
         "n = 0\nclass Counts:\n  def __repr__(self):\n    global n\n    n += 1\n    return 'c'",
@@ -291,7 +291,7 @@ fn looking_at_variables_leaves_them_alone() {
     let seen = session.get_variable("c").expect("a session").expect("a variable");
     assert_eq!((seen.type_name.as_str(), seen.text.as_str(), seen.json), ("Counts", "c", None));
     for missing in ["a.b", "if", "", "c.__class__", "0", "n\0", "\u{1F600}", &"x".repeat(100_000)] {
-        assert_eq!(session.get_variable(missing), Ok(None), "{:.20}", missing);
+        assert_eq!(session.get_variable(missing), Ok(None), "{missing:.20}");
     }
     session.run("globals()['if'] = globals()['two words'] = 5").kept(Status::Ok);
     for named in ["if", "two words"] {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use belljar::{
-    ExecutionPolicy, Home, PolicyLayer, Preset, PythonSandbox, Sandbox, SandboxConfig,
-    SandboxError, SandboxResult, Tools,
+    ExecutionPolicy, Home, JavaScriptSandbox, PolicyLayer, Preset, PythonSandbox, Sandbox,
+    SandboxConfig, SandboxError, SandboxResult, Tools,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -168,6 +168,14 @@ impl Jar {
     pub fn session_about(&self, context: Value) -> PythonSandbox {
         let mut sandbox = self.sandbox();
         sandbox.initialize(context).expect("a session");
+        sandbox
+    }
+
+    /// A new session in JavaScript, without a context.
+    #[must_use]
+    pub fn javascript(&self) -> JavaScriptSandbox {
+        let mut sandbox = JavaScriptSandbox::from_config(&self.config()).expect("a sandbox");
+        sandbox.initialize(Value::Null).expect("a session");
         sandbox
     }
 
