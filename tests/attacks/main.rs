@@ -6,6 +6,7 @@
 mod environment;
 mod files;
 mod interpreter;
+mod javascript;
 mod leftovers;
 mod memory;
 mod output;
