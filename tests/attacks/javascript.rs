@@ -189,14 +189,17 @@ fn nesting_too_deep_for_the_native_stack() {
     for code in [
         "JSON.parse('['.repeat(1e6))",
         "JSON.parse('{\"a\":'.repeat(1e5))",
-        "let x = []; for (let i = 0; i < 1e4; i++) x = [x]; JSON.stringify(x)",
+        "let x = []; for (let i = 0; i < 1e5; i++) x = [x]; JSON.stringify(x)",
         "let x = []; for (let i = 0; i < 1e5; i++) x = [x]; structuredClone(x)",
         "eval('('.repeat(1e5))",
         "eval('['.repeat(1e5))",
         "Function('{'.repeat(1e5))",
+        "writeText('deep.js', '('.repeat(1e5)); await import('./deep.js')",
     ] {
         throws(&Jar::new(), code, &["RangeError", "SyntaxError"]);
     }
+    throws(&Jar::new(), &"(".repeat(100_000), &["RangeError", "SyntaxError"]);
+    assert_eq!(sandbox(&Jar::new()).validate_code(&"(".repeat(100_000)), Ok(false));
 }
 
 #[test]
