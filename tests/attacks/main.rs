@@ -6,6 +6,8 @@
 mod environment;
 mod files;
 mod interpreter;
+mod javascript;
+mod javascript_driver;
 mod leftovers;
 mod memory;
 mod output;

@@ -2,5 +2,6 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "helpers of tests fail by panicking")]
 
 mod core_models;
+mod javascript_runtime;
 mod python_runtime;
 mod repl_sandbox;

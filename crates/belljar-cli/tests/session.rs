@@ -5,7 +5,6 @@
 mod support;
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use support::{Name, belljar, command, home, ok, shown};
 
@@ -284,23 +283,22 @@ fn a_damaged_state_stops_the_session_and_loses_nothing() {
 fn a_session_that_is_in_use_is_not_touched() {
     let name = Name::new("test-busy");
     name.run("x = 0");
-    let args = ["run", "--session", name.0, "-c", "import time; time.sleep(2); x += 1"];
-    let mut busy = command(&args).spawn().unwrap();
-    let started = Instant::now();
-    loop {
-        let (code, _, stderr) = belljar(&["run", "--session", name.0, "-c", "x = 100"]);
-        if code == 125 {
-            assert_eq!(
-                stderr,
-                "error: the session `test-busy` is in use by another process; nothing was changed\n\
-                 hint: try again when that process has ended\n"
-            );
-            break;
-        }
-        // It has not begun yet; take back what was done.
-        name.run("x = 0");
-        assert!(started.elapsed() < Duration::from_secs(2), "the other never began");
-    }
+    let code = "print('on', flush=True)\nimport time; time.sleep(2); x += 1";
+    let mut busy = command(&["run", "--session", name.0, "-c", code])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut stdout = std::io::BufReader::new(busy.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    assert_eq!(line, "on\n", "it has begun");
+    let (code, _, stderr) = belljar(&["run", "--session", name.0, "-c", "x = 100"]);
+    assert_eq!(code, 125);
+    assert_eq!(
+        stderr,
+        "error: the session `test-busy` is in use by another process; nothing was changed\n\
+         hint: try again when that process has ended\n"
+    );
     assert!(ok(&["session", "list"]).contains("in use"));
     assert_eq!(belljar(&["session", "rm", name.0]).0, 125);
     assert!(busy.wait().unwrap().success());

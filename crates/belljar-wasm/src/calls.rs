@@ -106,12 +106,11 @@ impl Inbox {
     }
 
     fn put(&self, ticket: u64, outcome: ToolOutcome) {
-        let bytes = outcome.as_ref().map_or(0, |value| {
-            serde_json::to_vec(value)
-                .ok()
-                .and_then(|json| json::weight(&json))
-                .unwrap_or(usize::MAX)
-        });
+        let weigh = |value: &serde_json::Value| json::weight(&serde_json::to_vec(value).ok()?);
+        let (outcome, bytes) = match outcome.as_ref().map_or(Some(0), weigh) {
+            Some(bytes) => (outcome, bytes),
+            None => (Err(ToolFailure::limit("the tool's result nests too deeply")), 0),
+        };
         let waker = {
             let mut state = self.lock();
             // A guest need not fetch what it has asked for.

@@ -91,8 +91,8 @@ class Inspector {
 
   object(value, level, indent) {
     const kind = kindOf(value);
-    const form = this.form(value, kind);
-    const keys = keysOf(value).slice(0, MAX_KEYS);
+    const form = this.form(value, kind, indent);
+    const keys = keysOf(value).slice(0, MAX_KEYS).filter((key) => kind !== "Error" || key !== "stack");
     if (form.items === undefined && keys.length === 0 && form.base !== "") return this.counted(flat(form.base));
     if (level > this.depth) return this.counted(flat(`[${form.name || "Object"}]`));
     const inner = indent + 2;
@@ -143,7 +143,7 @@ class Inspector {
   }
 
   /** How an object of this kind is written: before its braces, in them, or altogether (`base`). */
-  form(value, kind) {
+  form(value, kind, indent) {
     const name = classNameOf(value) ?? (typeof value === "function" ? "Function" : `[${kind}: null prototype]`);
     const plain = { name, base: "", prefix: `${name} `, braces: ["{", "}"] };
     if (typeof value === "function") return { ...plain, ...based(functionText(value)), name: "Function" };
@@ -155,7 +155,7 @@ class Inspector {
       case "Set":
         return { ...plain, prefix: `${name}(${setSize(value)}) `, items: capped(setValues(value).map((entry) => ({ value: entry }))) };
       case "Error":
-        return { ...plain, ...based(errorText(value)), items: causeItems(value) };
+        return { ...plain, ...based(errorText(value).replaceAll("\n", `\n${" ".repeat(indent)}`)), items: causeItems(value) };
       case "Date":
         return { ...plain, ...based(dateText(value)) };
       case "RegExp":
@@ -205,7 +205,7 @@ function grid(items, indent, list) {
   const widest = Math.max(...lengths);
   const total = lengths.reduce((sum, length) => sum + length, 0);
   if (cells.some((cell) => cell.includes("\n")) || widest * 3 + indent >= LINE || !(total / widest > 5 || widest <= 8)) return items;
-  const typical = Math.max(widest - Math.sqrt(widest - total / cells.length) , 1);
+  const typical = Math.max(widest - 3 - Math.sqrt(widest - total / cells.length), 1);
   const columns = Math.min(Math.round(Math.sqrt(2.5 * typical * cells.length) / typical), Math.floor((LINE - indent) / widest), 12, 15);
   if (columns <= 1) return items;
   const widths = Array.from({ length: columns }, (_, column) => Math.max(0, ...lengths.filter((_, i) => i % columns === column)));

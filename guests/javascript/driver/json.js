@@ -27,7 +27,13 @@ export function argumentJson(value, name) {
   }
 }
 
-class Refusal extends Error {}
+class Refusal extends Error {
+  constructor(where, why) {
+    super(`${where.length > MAX_WHERE_CHARS ? `${where.slice(0, MAX_WHERE_CHARS)}…` : where} ${why}`);
+  }
+}
+
+const MAX_WHERE_CHARS = 100;
 
 const ADVICE = {
   __proto__: null,
@@ -46,7 +52,7 @@ class Writer {
   text(value, where) {
     const text = this.written(value, where);
     this.left -= text.length;
-    if (this.left < 0) throw new Refusal("too large");
+    if (this.left < 0) throw new Refusal(where, "is too large");
     return text;
   }
 
@@ -57,22 +63,22 @@ class Writer {
       case "boolean":
         return value ? "true" : "false";
       case "number":
-        if (!Number.isFinite(value)) throw new Refusal(`${where} is ${value}, which JSON cannot carry`);
+        if (!Number.isFinite(value)) throw new Refusal(where, `is ${value}, which JSON cannot carry`);
         return JSON.stringify(value);
       case "bigint":
-        throw new Refusal(`${where} is a BigInt, which JSON cannot carry; use Number(n) or String(n)`);
+        throw new Refusal(where, `is a BigInt, which JSON cannot carry; use Number(n) or String(n)`);
       case "undefined":
-        throw new Refusal(`${where} is undefined, which JSON cannot carry; use null`);
+        throw new Refusal(where, `is undefined, which JSON cannot carry; use null`);
       case "object":
         return value === null ? "null" : this.object(value, where);
       default:
-        throw new Refusal(`${where} is a ${typeof value}, which JSON cannot carry`);
+        throw new Refusal(where, `is a ${typeof value}, which JSON cannot carry`);
     }
   }
 
   object(value, where) {
-    if (this.path.includes(value)) throw new Refusal(`${where} contains itself, which JSON cannot carry`);
-    if (this.path.length >= MAX_DEPTH) throw new Refusal(`${where} is nested more than ${MAX_DEPTH} levels deep`);
+    if (this.path.includes(value)) throw new Refusal(where, `contains itself, which JSON cannot carry`);
+    if (this.path.length >= MAX_DEPTH) throw new Refusal(where, `is nested more than ${MAX_DEPTH} levels deep`);
     if (this.runsCode && kindOf(value) !== "Proxy") {
       const convert = host.get(value, "toJSON");
       if (typeof convert === "function") return this.text(host.invoke(convert, value, ""), where);
@@ -91,7 +97,7 @@ class Writer {
     const boxed = { Number, String, Boolean }[kind];
     if (boxed !== undefined && this.runsCode) return this.text(Reflect.apply(boxed.prototype.valueOf, value, []), where);
     const what = classNameOf(value) ?? kind;
-    throw new Refusal(`${where} is a ${what}, which JSON cannot carry${ADVICE[kind] ?? ""}`);
+    throw new Refusal(where, `is a ${what}, which JSON cannot carry${ADVICE[kind] ?? ""}`);
   }
 
   array(value, where) {
@@ -117,7 +123,7 @@ class Writer {
   property(value, key, where) {
     const property = ownProperty(value, key);
     if (property === undefined || "value" in property) return property?.value;
-    if (!this.runsCode) throw new Refusal(`${where} has a getter`);
+    if (!this.runsCode) throw new Refusal(where, `has a getter`);
     return host.get(value, key);
   }
 }

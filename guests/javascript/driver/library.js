@@ -39,7 +39,9 @@ export function installUserLibrary() {
   for (const name of ["ToolError", "ToolLimitError"]) errorPrototypes[name] = global[name].prototype;
   set(global, "performance", performanceObject());
   define("fetch", 1, () => {
-    throw new Error(refusal("network access"));
+    const [promise, , reject] = host.promise();
+    host.invoke(reject, undefined, host.error("TypeError", refusal("network access")));
+    return promise;
   });
   define("require", 1, (name) => {
     const hint = typeof name === "string" && /^[./]/.test(name) ? `; use import(${JSON.stringify(name)})` : "";

@@ -57,7 +57,7 @@ export function classNameOf(object) {
 }
 
 /** The methods of our own realm work on objects of the user's: they look at what is inside. */
-const getter = (prototype, key) => {
+export const getter = (prototype, key) => {
   const { get } = Reflect.getOwnPropertyDescriptor(prototype, key);
   return (object) => Reflect.apply(get, object, []);
 };

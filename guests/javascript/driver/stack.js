@@ -1,19 +1,28 @@
 // What is said about an error: its name, its message, and where in the user's code it came from.
 
-import { findValue, isObject, kindOf } from "./objects.js";
+import { classNameOf, findValue, getter, isObject, kindOf } from "./objects.js";
 
 export const MAX_FRAMES = 50;
 
 /** The name and message of an error, as they are written; no code of the user's runs. */
 export function errorName(error) {
-  const name = findValue(error, "name");
-  return typeof name === "string" && name !== "" ? name : "Error";
+  const name = part(error, "name");
+  if (typeof name !== "string" || name === "") return "Error";
+  // A class of one's own often does not say its name.
+  return name === "Error" ? (classNameOf(error) ?? name) : name;
 }
 
 export function errorMessage(error) {
-  const message = findValue(error, "message");
+  const message = part(error, "message");
   return typeof message === "string" ? message : "";
 }
+
+/** A DOMException has getters for both; ours read what is inside of it. */
+function part(error, key) {
+  return kindOf(error) === "DOMException" ? exceptionGetters[key](error) : findValue(error, key);
+}
+
+const exceptionGetters = { name: getter(DOMException.prototype, "name"), message: getter(DOMException.prototype, "message") };
 
 export function errorHead(error) {
   const name = errorName(error);
@@ -27,13 +36,7 @@ export const isError = (value) => isObject(value) && (kindOf(value) === "Error" 
 export function frames(error) {
   const stack = host.errorStack(error);
   if (typeof stack !== "string") return [];
-  return stack.split("\n").filter((line) => line.startsWith("    at ")).slice(0, MAX_FRAMES).map(readable);
-}
-
-/** Code at the top of a cell or module has no function's name. */
-function readable(line) {
-  const match = /^ {4}at <(?:eval|anonymous)> \((.*)\)$/.exec(line);
-  return match === null ? line : `    at ${match[1]}`;
+  return stack.split("\n").filter((line) => line.startsWith("    at ")).slice(0, MAX_FRAMES);
 }
 
 /** Where the first line that has a place points to. */

@@ -217,6 +217,17 @@ change(
 
 change(
     "quickjs.c",
+    "an end that comes too early is called so, as in other places of the parser",
+    """    default:
+        return js_parse_error(s, "unexpected token in expression: '%.*s'",""",
+    """    case TOK_EOF:
+        return js_parse_error(s, "Unexpected end of input");
+    default:
+        return js_parse_error(s, "unexpected token in expression: '%.*s'",""",
+)
+
+change(
+    "quickjs.c",
     "functions made while booting are Belljar's own",
     "    /* XXX: 5 bits available */\n",
     "    uint8_t is_belljars : 1;\n    /* XXX: 4 bits available */\n",
@@ -246,6 +257,56 @@ change(
             continue;
 
         if (has_prepare) {""",
+)
+
+change(
+    "quickjs.c",
+    "error.stack begins with the error, as programs written for other engines expect",
+    """    if (p->class_id != JS_CLASS_ERROR)
+        return JS_UNDEFINED;
+    return js_dup(p->u.object_data);""",
+    """    if (p->class_id != JS_CLASS_ERROR)
+        return JS_UNDEFINED;
+    return belljar_stack_text(ctx, this_val, p->u.object_data);""",
+)
+
+change(
+    "quickjs.c",
+    "code at the top of a cell or module has no function's name",
+    """            if (!func_name_str || func_name_str[0] == '\\0')
+                str1 = "<anonymous>";
+            else
+                str1 = func_name_str;
+            dbuf_printf(&dbuf, "    at %s", str1);
+            JS_FreeCString(ctx, func_name_str);
+
+            if (b && sf->cur_pc) {""",
+    """            bool is_nameless = !func_name_str || func_name_str[0] == '\\0' || !strcmp(func_name_str, "<eval>");
+            if (is_nameless)
+                str1 = b && sf->cur_pc ? "" : "<anonymous>";
+            else
+                str1 = func_name_str;
+            is_nameless = str1[0] == '\\0';
+            dbuf_printf(&dbuf, "    at %s", str1);
+            JS_FreeCString(ctx, func_name_str);
+
+            if (b && sf->cur_pc) {""",
+)
+
+change(
+    "quickjs.c",
+    "likewise",
+    """                dbuf_printf(&dbuf, " (%s", atom_str ? atom_str : "<null>");
+                JS_FreeCString(ctx, atom_str);
+                if (line_num1 != -1)
+                    dbuf_printf(&dbuf, ":%d:%d", line_num1, col_num1);
+                dbuf_putc(&dbuf, ')');""",
+    """                dbuf_printf(&dbuf, is_nameless ? "%s" : " (%s", atom_str ? atom_str : "<null>");
+                JS_FreeCString(ctx, atom_str);
+                if (line_num1 != -1)
+                    dbuf_printf(&dbuf, ":%d:%d", line_num1, col_num1);
+                if (!is_nameless)
+                    dbuf_putc(&dbuf, ')');""",
 )
 
 change(
@@ -288,6 +349,10 @@ FRAMES = {
         "static JSValue js_proxy_call(JSContext *ctx, JSValueConst func_obj,": 320,
         "static JSValue js_proxy_call_constructor(JSContext *ctx, JSValueConst func_obj,": 320,
         "int JS_OrdinaryIsInstanceOf(JSContext *ctx, JSValueConst val,": 320,
+        "static int64_t JS_FlattenIntoArray(JSContext *ctx, JSValueConst target,": 960,
+        "static JSValue js_iterator_wrap_next(JSContext *ctx, JSValueConst this_val,": 256,
+        "static JSValue js_iterator_helper_next(JSContext *ctx, JSValueConst this_val,": 256,
+        "static JSValue js_iterator_concat_next(JSContext *ctx, JSValueConst this_val,": 256,
         "static int js_resolve_module(JSContext *ctx, JSModuleDef *m)": 512,
         "static int js_create_module_function(JSContext *ctx, JSModuleDef *m)": 512,
         "static JSValue js_create_function(JSContext *ctx, JSFunctionDef *fd)": 1024,
@@ -298,6 +363,13 @@ FRAMES = {
     },
 }
 
+# These call each other without a look at the stack.
+UNCHECKED = {
+    "static JSValue js_iterator_wrap_next(JSContext *ctx, JSValueConst this_val,",
+    "static JSValue js_iterator_helper_next(JSContext *ctx, JSValueConst this_val,",
+    "static JSValue js_iterator_concat_next(JSContext *ctx, JSValueConst this_val,",
+}
+
 
 def take_frames(text, functions):
     for head, size in functions.items():
@@ -306,7 +378,10 @@ def take_frames(text, functions):
         if len(bodies) != 1:
             sys.exit(f"found {len(bodies)} functions instead of 1: {head}")
         at = bodies[0] + 1
-        text = f"{text[:at]}\n    BELLJAR_TAKE_STACK({size});\n{text[at:]}"
+        added = f"\n    BELLJAR_TAKE_STACK({size});\n"
+        if head in UNCHECKED:
+            added += "    if (js_check_stack_overflow(ctx->rt, 0)) {\n        *pdone = false;\n        return JS_ThrowStackOverflow(ctx);\n    }\n"
+        text = f"{text[:at]}{added}{text[at:]}"
     return text
 
 

@@ -75,6 +75,7 @@ static void start_interpreter(void) {
     belljar_driver = JS_NewContext(rt);
     if (belljar_user == NULL || belljar_driver == NULL) abort();
     JS_AddIntrinsicDOMException(belljar_user);
+    JS_AddIntrinsicDOMException(belljar_driver);
 }
 
 /* Runs driver/main.js, a module of the driver's realm, which sets `handle`. */

@@ -18,6 +18,27 @@ static bool belljar_hides_frame(const JSObject *function) {
     return function->class_id == JS_CLASS_C_FUNCTION_DATA;
 }
 
+/* error.stack: the error itself, then where it came from. May run the error's own toString. */
+static JSValue belljar_stack_text(JSContext *ctx, JSValueConst error, JSValueConst frames) {
+    if (!JS_IsString(frames)) return js_dup(frames);
+    JSValue head = js_error_toString(ctx, error, 0, NULL);
+    if (JS_IsException(head)) return head;
+    size_t len;
+    const char *lines = JS_ToCStringLen(ctx, &len, frames);
+    if (lines == NULL) {
+        JS_FreeValue(ctx, head);
+        return JS_EXCEPTION;
+    }
+    while (len > 0 && lines[len - 1] == '\n') len--;
+    JSValue rest = JS_NewStringLen(ctx, lines, len);
+    JS_FreeCString(ctx, lines);
+    if (JS_IsException(rest) || len == 0) {
+        JS_FreeValue(ctx, rest);
+        return head;
+    }
+    return JS_ConcatString(ctx, JS_ConcatString3(ctx, "", head, "\n"), rest);
+}
+
 JSValue engine_compile_cell(const char *source, size_t len, const char *filename) {
     return JS_Eval(belljar_user, source, len, filename,
                    JS_EVAL_TYPE_GLOBAL | JS_EVAL_FLAG_ASYNC | JS_EVAL_FLAG_COMPILE_ONLY |

@@ -18,4 +18,6 @@ static bool belljar_booting = true;
 
 static bool belljar_hides_frame(const JSObject *function);
 
+static JSValue belljar_stack_text(JSContext *ctx, JSValueConst error, JSValueConst frames);
+
 #endif

@@ -152,22 +152,22 @@ fn of_many_that_make_a_session_at_once_one_makes_it() {
 #[test]
 fn a_damaged_description_is_an_error_and_loses_nothing() {
     let (dir, store) = store();
-    let session = make(&store, "work");
+    let session = make(&store, "notes");
     fs::write(session.workspace().join("precious.txt"), "x").unwrap();
     drop(session);
-    let record = dir.path().join("home/sessions/work").join(RECORD_FILE);
+    let record = dir.path().join("home/sessions/notes").join(RECORD_FILE);
     fs::write(&record, "{\"version\": 1, \"id\"").unwrap();
-    let error = store.session("work").unwrap_err();
+    let error = store.session("notes").unwrap_err();
     let shown = format!("{error}\nhint: {}", error.hint().unwrap());
     insta::assert_snapshot!(shown.replace(&dir.path().display().to_string(), "DIR"), @r"
-    the session `work` cannot be used: its session.json is damaged: EOF while parsing an object at line 1 column 19; nothing was changed
-    hint: its files are in DIR/home/sessions/work/workspace; `belljar session rm work` removes all of it
+    the session `notes` cannot be used: its session.json is damaged: EOF while parsing an object at line 1 column 19; nothing was changed
+    hint: its files are in DIR/home/sessions/notes/workspace; `belljar session rm notes` removes all of it
     ");
     assert!(store.list().unwrap()[0].record.is_err());
     assert_eq!(store.prune(Some(Duration::ZERO), true).unwrap(), Pruned::default());
     assert!(record.parent().unwrap().join("workspace/precious.txt").is_file());
-    store.remove("work").unwrap();
-    assert!(!store.contains("work"));
+    store.remove("notes").unwrap();
+    assert!(!store.contains("notes"));
 }
 
 #[test]
