@@ -57,6 +57,16 @@ fn forged(jar: &Jar, expression: &str) -> Value {
     result.result.and_then(|value| value.json).expect("JSON")
 }
 
+/// Nothing was called: the message made no sense, or was too much.
+#[track_caller]
+fn assert_refused(answer: &Value, message: &str) {
+    let too_much = json!({"error": {
+        "name": "ToolLimitError",
+        "message": "it is too large or nested too deeply",
+    }});
+    assert!(answer == "the host refused the call" || *answer == too_much, "{message}: {answer}");
+}
+
 #[test]
 fn arguments_that_look_like_messages() {
     let (jar, seen) = jar();
@@ -104,7 +114,7 @@ fn arguments_far_too_deep() {
     let (jar, _) = jar();
     let deep = "send(b'{\"do\":\"call\",\"name\":\"echo\",\"args\":' + b'[' * N + b']' * N + b'}')";
     for depth in ["1_000", "100_000", "10_000_000"] {
-        assert_eq!(forged(&jar, &deep.replace('N', depth)), "the host refused the call");
+        assert_refused(&forged(&jar, &deep.replace('N', depth)), depth);
     }
     let value = (0..48).fold(json!([]), |inner, _| json!([inner]));
     assert_eq!(forged(&jar, &deep.replace('N', "50"))["value"], value);
@@ -189,7 +199,7 @@ fn message_of_33_mebibytes_and_json_bombs() {
         "b'{\"do\":\"call\",\"name\":\"echo\",\"kwargs\":{' + b'\"\":[],' * 4_000_000 + b'\"\":0}}'",
         "b'{\"do\":\"call\",\"name\":\"' + b'n' * 30_000_000 + b'\"' + b' ' * 1000",
     ] {
-        assert_eq!(forged(&jar, &format!("send({bomb})")), "the host refused the call", "{bomb}");
+        assert_refused(&forged(&jar, &format!("send({bomb})")), bomb);
     }
     let long = forged(&jar, "len(str(send({'do': 'call', 'name': 'n' * 1_000_000})))");
     assert!(long.as_u64().is_some_and(|length| length < 1000), "a name is not given back whole");
@@ -355,13 +365,13 @@ fn results_that_would_fill_the_host() {
 import time; time.sleep(0.5)
 send({'do': 'call', 'name': 'measure'})
 'hoarded'";
-    let before = Usage::now().private_bytes();
-    let result =
-        attacked(&jar, "hoarded results", || jar.session().run(&format!("{FORGE}{hoard}")));
-    result.gave("hoarded");
-    let grown = most.load(Ordering::SeqCst).saturating_sub(before);
-    // What is allowed, and what 32 tools may hold in their hands.
-    assert!(grown < 300 * 1024 * 1024, "{grown} bytes of results nobody fetched");
+    let grown = attacked(&jar, "hoarded results", || {
+        let before = Usage::now().private_bytes();
+        jar.session().run(&format!("{FORGE}{hoard}")).gave("hoarded");
+        most.load(Ordering::SeqCst).saturating_sub(before)
+    });
+    // What may wait, and what 32 tools may hold in their hands.
+    assert!(grown < 450 * 1024 * 1024, "{grown} bytes of results nobody fetched");
     let code = "async def one(n):
   try: return len(await echo(n))
   except RuntimeError as e: return type(e).__name__

@@ -172,7 +172,7 @@ fn answers_that_do_not_fit_into_the_guest() {
 fn answers_of_odd_shapes() {
     let jar = with("odd", |request| {
         Ok(match request.call.args[0].as_str() {
-            Some("deep") => (0..100).fold(json!("deep"), |inner, _| json!([inner])),
+            Some("deep") => (0..50).fold(json!("deep"), |inner, _| json!([inner])),
             Some("deeper") => (0..5_000).fold(json!("deep"), |inner, _| json!([inner])),
             Some("wide") => json!((0..100_000).collect::<Vec<_>>()),
             Some("keys") => json!({"__proto__": 1, "": 2, "a.b": 3, "\0": 4}),
@@ -184,7 +184,7 @@ fn answers_of_odd_shapes() {
     });
     let mut session = jar.session();
     let code = "v, n = odd('deep'), 0\nwhile v != 'deep': v, n = v[0], n + 1\nn";
-    session.run(code).gave(100);
+    session.run(code).gave(50);
     let result = session.run("odd('deeper')");
     assert!(matches!(result.status(), Status::Ok | Status::Error), "{result:#?}");
     session.run("len(odd('wide'))").gave(100_000);

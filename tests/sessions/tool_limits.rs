@@ -217,8 +217,8 @@ fn depth_of_the_arguments() {
     calls.store(0, Ordering::SeqCst);
     for depth in [130, 400] {
         let code = format!("v = 1\nfor _ in range({depth}): v = [v]\necho(v)");
-        let message = "argument 1 of echo() is nested too deeply for JSON";
-        session.run(&code).raised("ValueError", message).kept(Status::Error);
+        let message = "it is too large or nested too deeply";
+        session.run(&code).raised("ToolLimitError", message).kept(Status::Error);
     }
     assert_eq!(calls.load(Ordering::SeqCst), 0);
     session.run("echo('alive')").gave("alive");

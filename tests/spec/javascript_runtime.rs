@@ -132,7 +132,7 @@ fn use_javascript_compile_for_validation() {
     let mut sandbox = sandbox(&jar);
     let error = sandbox.check_code("let x = 1 +").expect("the host is fine").expect("an error");
     assert_eq!(error.name, "SyntaxError");
-    assert!(error.message.starts_with("unexpected token in expression"), "{error:?}");
+    assert_eq!(error.message, "Unexpected end of input");
     assert!(error.traceback.contains("<sandbox>:1"), "{error:?}");
     // Found after parsing.
     for wrong in ["let a; let a", "break", "const c", "class A { #x; #x }", "({a: 1} = 5)"] {
