@@ -100,12 +100,25 @@ fn conversion_to_json_replaced() {
     });
 }
 
+/// What the code does to its own promises is its own affair; the driver lives.
 #[test]
-#[ignore = "[J4] the driver fails when every object is a thenable"]
 fn every_object_is_a_thenable() {
-    changes_nothing("Object.prototype.then = function (resolve) { resolve('stolen') }");
-    changes_nothing("Object.prototype.then = function () { throw 'trap' }");
-    changes_nothing("Object.defineProperty(Object.prototype, 'then', { get() { throw 'trap' } })");
+    let (jar, _) = jar();
+    for (code, status) in [
+        ("Object.prototype.then = function (resolve) { resolve('stolen') }; 5", Status::Ok),
+        ("Object.prototype.then = function () { throw 'trap' }; 5", Status::Error),
+        (
+            "Object.defineProperty(Object.prototype, 'then', { get() { throw 'trap' }, configurable: true }); 5",
+            Status::Error,
+        ),
+    ] {
+        attacked(&jar, code, || {
+            let mut session = session(&jar);
+            assert_eq!(session.run(code).status(), status, "{code}");
+            session.run("delete Object.prototype.then");
+            session.run("1 + 1").gave(2);
+        });
+    }
 }
 
 #[test]
@@ -216,7 +229,7 @@ fn functions_of_the_host_in_reach() {
           if (typeof value === 'object' && value !== Object.prototype && Object.getPrototypeOf(value) !== null && !(value instanceof Object)) found.push(path + ' of another realm');
         }};
         visit(globalThis, '');
-        for (const f of [() => readText('none'), () => null.x, () => structuredClone(() => 1), () => atob('*'), () => fetch('x'),
+        for (const f of [() => readText('none'), () => null.x, () => structuredClone(() => 1), () => atob('*'), () => fetch('x').catch(() => {{}}),
                          () => setTimeout(1), () => process.cwd.call(null).x.y, () => new TextDecoder('none'), () => readText(1)])
           try {{ f() }} catch (e) {{ visit(e, f) }}
         console.log(seen.size > 500, found)"
@@ -243,7 +256,7 @@ fn functions_of_the_host_in_reach() {
 #[test]
 fn stack_frames_of_the_driver() {
     let code = "let frames = []; Error.prepareStackTrace = (e, sites) => { frames.push(...sites); return sites };
-        for (const f of [() => readText('none'), () => fetch('x'), () => structuredClone(() => 1), () => writeJson('f', { toJSON() { new Error().stack } })])
+        for (const f of [() => readText('none'), () => fetch('x').catch(() => {}), () => structuredClone(() => 1), () => writeJson('f', { toJSON() { new Error().stack } })])
           try { f() } catch (e) { e.stack }
         setTimeout(() => { new Error().stack; const all = frames.flatMap(s => ['getFunction', 'getThis'].map(k => { try { return s[k]?.() } catch {} }));
           console.log(all.filter(x => x !== undefined && x !== null && !(x instanceof Object)).length);

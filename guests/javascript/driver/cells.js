@@ -4,6 +4,7 @@
 import { describe } from "./display.js";
 import { describeEnd, describeError } from "./errors.js";
 import { resetConsole } from "./console.js";
+import { isObject } from "./objects.js";
 import * as process from "./process.js";
 import { own } from "./requests.js";
 import { firstPlace, frames, excerpt, rememberSource } from "./stack.js";
@@ -144,7 +145,11 @@ function valueIsReady() {
   return timers.untilNext() === null && tools.outstanding() === 0;
 }
 
-const lastValue = () => own(host.promiseResult(cell.promise), "value");
+/** The engine wraps the value in an object; where every object is a thenable, it is what that has made of it. */
+function lastValue() {
+  const result = host.promiseResult(cell.promise);
+  return isObject(result) ? own(result, "value") : result;
+}
 
 function finished() {
   if (!cell.wantsValue) return { end: "finished" };

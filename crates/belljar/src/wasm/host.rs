@@ -1,10 +1,14 @@
 //! The host layer: an interpreter, its directories and its tools, ready to run untrusted code.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use belljar_core::{ResolvedPolicy, SandboxError, SandboxExecutionError, SandboxResult, Survives};
+use belljar_core::{
+    PolicyValues, ResolvedPolicy, RuntimeType, SandboxError, SandboxExecutionError, SandboxResult,
+    Survives,
+};
 use belljar_wasm::{
     CallHost, CancelHandle, Cell, CommandGuest, EngineError, Grant, Interpreter, Limits, LineSink,
     Mount, Overlay, Quota, Ran, Setup, Surroundings, open_directory,
@@ -193,10 +197,10 @@ impl WasmHost {
             Vec::new()
         };
         Surroundings {
-            env: policy.env().clone(),
+            env: environment(policy, self.plan.language),
             workspace: workspace.to_owned(),
             path,
-            argv: script_arguments(policy.argv()),
+            argv: arguments(policy.argv(), self.plan.language),
             tools: self.links.tools.names(),
             renewed,
         }
@@ -283,6 +287,27 @@ fn run_command(
         ..host.grant()
     };
     guest.run(grant, host.memory_bytes(), host.limits(), &host.cancel).map_err(failure)
+}
+
+/// A policy starts with what Python wants to know, which means nothing to others.
+fn environment(policy: &ResolvedPolicy, language: RuntimeType) -> BTreeMap<String, String> {
+    let mut env = policy.env().clone();
+    if language != RuntimeType::Python {
+        let defaults = PolicyValues::default().env;
+        env.retain(|name, value| !name.starts_with("PYTHON") || defaults.get(name) != Some(value));
+    }
+    env
+}
+
+/// Python's programs see what follows the interpreter, JavaScript's see the interpreter too.
+fn arguments(argv: &[String], language: RuntimeType) -> Vec<String> {
+    match language {
+        RuntimeType::Python => script_arguments(argv),
+        RuntimeType::Javascript if argv == PolicyValues::default().argv => {
+            ["javascript", "/app/user_code.js"].map(str::to_owned).to_vec()
+        }
+        RuntimeType::Javascript => argv.to_vec(),
+    }
 }
 
 /// What the script itself gets of an interpreter's command line.
