@@ -14,9 +14,8 @@ use super::mapping::PAGE;
 use super::pagemap;
 use super::slots::{SlotMemory, SlotPool};
 
-/// From this length on a run of pages is worth a mapping of its own. The interpreter's own objects,
-/// which every cell writes to, come in shorter runs.
-const LONG_RUN: usize = 64 * PAGE;
+/// From this length on a run of pages is worth a mapping of its own.
+const LONG_RUN: usize = 16 * PAGE;
 
 /// Runs with no more than this between them count as one.
 const NEIGHBOURS: usize = 4 * PAGE;
