@@ -275,7 +275,7 @@ fn a_write_handle_where_only_reading_is_allowed() {
     let reader =
         Jar::new().with(|layer| layer.mount_data_dir(shared.path()).guest_data_path("/work"));
     let mut session = writer.session();
-    let code = "import os\nw = open('/work/f', 'w'); a = open('/work/f', 'a'); u = open('/work/f', 'r+'); r = open('/work/f')
+    let code = "import os\nw = open('/elsewhere/f', 'w'); a = open('/work/f', 'a'); u = open('/work/f', 'r+'); r = open('/work/f')
 raw = os.open('/work/f', os.O_RDWR)";
     session.run(code).kept(Status::Ok);
     let (snapshot, _) = through_a_file(&mut session, Files::Without);
