@@ -269,14 +269,14 @@ fn an_old_data_directory() {
 
 #[test]
 fn a_write_handle_where_only_reading_is_allowed() {
-    let writer = Jar::new().with(|layer| layer.guest_mount_path("/work"));
+    let writer = Jar::new().with(|layer| layer.guest_mount_path("/place"));
     let shared = tempfile::tempdir().expect("a directory");
     fs::write(shared.path().join("f"), "precious").expect("a file");
     let reader =
-        Jar::new().with(|layer| layer.mount_data_dir(shared.path()).guest_data_path("/work"));
+        Jar::new().with(|layer| layer.mount_data_dir(shared.path()).guest_data_path("/place"));
     let mut session = writer.session();
-    let code = "import os\nw = open('/elsewhere/f', 'w'); a = open('/work/f', 'a'); u = open('/work/f', 'r+'); r = open('/work/f')
-raw = os.open('/work/f', os.O_RDWR)";
+    let code = "import os\nw = open('/place/f', 'w'); a = open('/place/f', 'a'); u = open('/place/f', 'r+'); r = open('/place/f')
+raw = os.open('/place/f', os.O_RDWR)";
     session.run(code).kept(Status::Ok);
     let (snapshot, _) = through_a_file(&mut session, Files::Without);
     let mut other = restored(&reader, &snapshot);
@@ -287,7 +287,7 @@ raw = os.open('/work/f', os.O_RDWR)";
     }
     other.run("os.write(raw, b'overwritten')").raised("OSError", "[Errno 72] Stale file handle");
     other.run("os.ftruncate(raw, 0)").ended(Status::Error, 1);
-    other.run("open('/work/f', 'w')").ended(Status::Error, 1);
+    other.run("open('/place/f', 'w')").ended(Status::Error, 1);
     other.run("r.read()").gave("precious");
     drop(other);
     assert_eq!(fs::read_to_string(shared.path().join("f")).expect("the file"), "precious");
