@@ -90,6 +90,7 @@ fn hanging_until_the_time_out() {
 }
 
 #[test]
+#[ignore = "the interrupt may hit the loop outside of its try, and then the cell ends in order"]
 fn hanging_with_the_interrupt_swallowed() {
     let (_hanging, jar) = Hanging::new(Duration::from_millis(300));
     let mut session = jar.session();
