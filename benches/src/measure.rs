@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use belljar::RuntimeType;
 use belljar::core::ToolLimits;
 use belljar::{ExecutionPolicy, Preset, PythonSandbox, Sandbox, SandboxConfig, SandboxError};
-use belljar_wasm::{CancelHandle, Cell, Grant, Interpreter, Limits, Live, Setup, Surroundings};
+use belljar::CancelHandle;
+use belljar_wasm::{Cell, Grant, Interpreter, Limits, Live, Setup, Surroundings};
 
 use crate::compare::{Native, time_process};
 use crate::timing::{Times, private_bytes, sample, succeed};

@@ -13,6 +13,7 @@ pub mod json;
 pub mod language;
 pub mod limits;
 pub mod policy;
+pub mod protocol;
 pub mod resolve;
 pub mod result;
 pub mod text;

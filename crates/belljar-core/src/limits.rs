@@ -27,6 +27,9 @@ pub const MAX_ANSWER_WEIGHT: usize = 256 * 1024 * 1024;
 /// An answer to a mere look at a session.
 pub const MAX_LOOK_BYTES: usize = 4 * 1024 * 1024;
 
+/// The id or the method of a message.
+pub const MAX_RPC_NAME_BYTES: usize = 128;
+
 /// Calls of one guest that run at the same time; more wait for their turn. Each holds a thread.
 pub const MAX_RUNNING_CALLS: usize = 32;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use wasmtime::{Engine, Module, Store, TypedFunc, Val};
 
 use crate::abi::{ABI_VERSION, Layout};
-use crate::calls::Desk;
-use crate::drive::{Control, Watch};
+use belljar_host::Desk;
+use belljar_host::{Control, Watch};
 use crate::engine::{base_config, linker};
 use crate::error::EngineError;
 use crate::state::{State, Turn};

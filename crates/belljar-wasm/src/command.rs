@@ -6,8 +6,8 @@ use belljar_core::limits::MAX_WASM_BYTES;
 use wasmtime::{Engine, InstancePre, Linker, Module, Store};
 
 use crate::cache::{self, Cache, Parts};
-use crate::calls::Desk;
-use crate::drive::{CancelHandle, Watch};
+use belljar_host::Desk;
+use belljar_host::{CancelHandle, Watch};
 use crate::engine::base_config;
 use crate::error::EngineError;
 use crate::instance::{CallEnd, Called, YIELD_INTERVAL, classify};

@@ -83,7 +83,7 @@ fn enter_phase(mut caller: Caller<'_, State>, phase: i32) -> wasmtime::Result<()
     let Some(phase) = Phase::from_guest(phase) else { return Ok(()) };
     let left = caller.get_fuel()?;
     let state = caller.data_mut();
-    state.control.enter(phase);
+    state.control.enter(phase == Phase::User);
     state.memory_limit.enter(phase);
     match state.meter.enter(phase, left) {
         Some(fuel) => caller.set_fuel(fuel),

@@ -6,7 +6,7 @@ use belljar_core::ToolCall;
 use belljar_core::limits::DRIVER_MEMORY_RESERVE;
 use serde::{Deserialize, Serialize};
 
-use crate::calls::{Desk, SavedCalls};
+use belljar_host::{Desk, SavedCalls};
 use crate::error::EngineError;
 use crate::instance::Holdings;
 use crate::interpreter::{Interpreter, Setup};

@@ -9,7 +9,7 @@ use serde::Serialize;
 use wasmtime::{Caller, Linker};
 
 use crate::abi::IMPORT_MODULE;
-use crate::calls::{GuestAnswer, GuestOutcome, Message, Size, Unreadable};
+use belljar_host::{GuestAnswer, GuestOutcome, Message, Size, Unreadable};
 use crate::state::State;
 
 /// What a guest is told when its message makes no sense.

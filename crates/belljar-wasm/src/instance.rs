@@ -12,8 +12,8 @@ use crate::abi::{
     EVAL_BREAKER_SIGNALS, Layout, MAX_RANDOM_STATE_BYTES, RANDOM_STATE_USED_UP,
     REQUEST_BUFFER_BYTES,
 };
-use crate::calls::Desk;
-use crate::drive::{Control, StopCause, Watch};
+use belljar_host::Desk;
+use belljar_host::{Control, StopCause, Watch};
 use crate::engine::ReadyGuest;
 use crate::error::EngineError;
 use crate::memory::{MemoryState, SlotMemory, take_newest};

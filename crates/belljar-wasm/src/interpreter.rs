@@ -7,8 +7,8 @@ use belljar_core::{RuntimeType, ToolLimits};
 use wasmtime::{Engine, Module};
 
 use crate::cache::{self, Cache, Entry, Parts};
-use crate::calls::{CallHost, Desk};
-use crate::drive::CancelHandle;
+use belljar_host::{CallHost, Desk};
+use belljar_host::CancelHandle;
 use crate::engine::{ReadyGuest, base_config, slot_engine};
 use crate::error::EngineError;
 use crate::guest::{Manifest, unpack};

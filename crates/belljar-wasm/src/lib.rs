@@ -4,13 +4,10 @@
 //! about policies and classifies nothing: see the `belljar` crate for that.
 
 mod abi;
-mod answer;
 #[cfg(feature = "bake")]
 pub mod bake;
 mod cache;
-mod calls;
 mod command;
-mod drive;
 mod engine;
 mod error;
 mod frozen;
@@ -25,14 +22,11 @@ mod state;
 mod wasi;
 
 pub use abi::{ABI_VERSION, Layout};
-pub use answer::{Answer, CellEnd, Completions, Variable};
-pub use calls::{CallHost, Offer, Reply, Wish};
 pub use command::{CommandGuest, CommandRun};
-pub use drive::{CancelHandle, StopCause};
 pub use error::EngineError;
 pub use frozen::{Frozen, FrozenHost, PAGE_BYTES};
 pub use guest::{Manifest, Part};
 pub use instance::{CallEnd, Called};
 pub use interpreter::{CompileEvent, Interpreter, Observer, Setup};
 pub use live::{Cell, Limits, Live, Point, Ran, Surroundings};
-pub use wasi::{Delta, Denials, Grant, LineSink, Mount, Overlay, Quota, Traces, open_directory};
+pub use wasi::{Delta, Denials, Grant, Mount, Overlay, Quota, Traces, open_directory};

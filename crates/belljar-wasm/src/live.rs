@@ -9,9 +9,9 @@ use belljar_core::{ToolAnswer, ToolCall, ToolUsage};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::answer::{Answer, Completions, Told, Variable};
-use crate::calls::{Answers, GuestAnswer, SavedCalls};
-use crate::drive::{CancelHandle, Control, Watch};
+use belljar_host::{Answer, Completions, Told, Variable};
+use belljar_host::{Answers, GuestAnswer, SavedCalls};
+use belljar_host::{CancelHandle, Control, Watch};
 use crate::error::EngineError;
 use crate::frozen::Frozen;
 use crate::instance::{CallEnd, Called, Holdings, Instance};

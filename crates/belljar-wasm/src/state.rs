@@ -6,8 +6,8 @@ use belljar_core::limits::DRIVER_MEMORY_RESERVE;
 use wasmtime::{Memory, ResourceLimiter};
 
 use crate::abi::Phase;
-use crate::calls::Desk;
-use crate::drive::Control;
+use belljar_host::Desk;
+use belljar_host::Control;
 use crate::wasi::Wasi;
 
 /// Elements of a guest's function tables. Guests are static programs: theirs never grow.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use belljar_core::{Backend, ExecutionPolicy, RuntimeType, SandboxError};
-use belljar_wasm::LineSink;
+use belljar_host::LineSink;
 
 use crate::home::Home;
 use crate::logging::SandboxLogger;

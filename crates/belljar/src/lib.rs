@@ -11,11 +11,14 @@ pub mod logging;
 pub mod packages;
 pub mod plan;
 pub mod policy_file;
+#[cfg(target_os = "linux")]
+mod process;
 pub mod sandbox;
 pub mod sessions;
 mod snapshot;
 mod snapshot_file;
 pub mod tools;
+mod verdict;
 pub mod wasm;
 pub mod workspace;
 mod workspace_files;
@@ -27,7 +30,7 @@ pub use belljar_core::{
     SandboxExecutionError, SandboxResult, StateAfter, Status, Stop, Survives, ToolAnswer, ToolCall,
     ToolFailure, ToolOutcome, ToolUsage,
 };
-pub use belljar_wasm::{CancelHandle, Completions, LineSink, Variable};
+pub use belljar_host::{CancelHandle, Completions, LineSink, Variable};
 pub use factory::{SandboxConfig, create_sandbox};
 pub use home::Home;
 pub use logging::{LogFormat, SandboxLogger, SecurityEvent};

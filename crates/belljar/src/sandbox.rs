@@ -7,7 +7,7 @@ use belljar_core::{
     ExecutionPolicy, GuestError, RuntimeType, SandboxError, SandboxResult, ToolAnswer, ToolCall,
     limits,
 };
-use belljar_wasm::{Completions, Variable};
+use belljar_host::{Completions, Variable};
 
 use crate::CancelHandle;
 use crate::logging::SandboxLogger;

@@ -8,7 +8,6 @@ mod errno;
 mod files;
 mod ledger;
 mod linker;
-mod output;
 mod paths;
 mod poll;
 mod saved;
@@ -21,13 +20,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_core::text::CappedBytes;
+use belljar_host::{LineSink, Output};
 use cap_std::fs::Dir;
 
 use ledger::Ledger;
 pub use ledger::{Delta, Quota};
 pub use linker::add_to_linker;
-pub use output::LineSink;
-use output::Output;
 pub use saved::{SavedWasi, Undo};
 use sources::{Clock, Random};
 use table::{Descriptor, OpenDir, Table};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::Wasi;
 use super::errno::{Errno, Result};
 use super::view::View;
-use crate::drive::Control;
+use belljar_host::Control;
 
 const SUBSCRIPTION_BYTES: u32 = 48;
 const EVENT_BYTES: u32 = 32;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use belljar_core::limits::{MAX_RUNNING_CALLS, MAX_STUCK_CALLS};
 use belljar_core::{ToolFailure, ToolOutcome};
-use belljar_wasm::{CallHost, Offer, Reply, Wish};
+use belljar_host::{CallHost, Offer, Reply, Wish};
 use serde_json::Value;
 
 use super::{Entry, InputSource, RLM_QUERY, ToolRequest, Tools};

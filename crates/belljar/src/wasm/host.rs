@@ -9,9 +9,10 @@ use belljar_core::{
     PolicyValues, ResolvedPolicy, RuntimeType, SandboxError, SandboxExecutionError, SandboxResult,
     Survives,
 };
+use belljar_host::{CallHost, CancelHandle, LineSink};
 use belljar_wasm::{
-    CallHost, CancelHandle, Cell, CommandGuest, EngineError, Grant, Interpreter, Limits, LineSink,
-    Mount, Overlay, Quota, Ran, Setup, Surroundings, open_directory,
+    Cell, CommandGuest, EngineError, Grant, Interpreter, Limits, Mount, Overlay, Quota, Ran, Setup,
+    Surroundings, open_directory,
 };
 
 use super::failure::failure;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use belljar_core::text::CappedText;
 use belljar_core::{Backend, Meta, Outcome, SandboxResult, StateAfter, Stop, ToolUsage};
 use belljar_wasm::{Ran, Traces};
 
 use super::host::WasmHost;
-use super::outcome::{Verdict, judge};
+use super::outcome::judge;
 use crate::execution_id;
 use crate::logging::{SandboxLogger, SecurityEvent};
+use crate::verdict::{Verdict, with_notice};
 
 /// The layers that hold for every guest of this backend.
 const ISOLATION: [&str; 4] = ["wasm", "wasi", "fuel", "memory_limit"];
@@ -76,23 +76,8 @@ fn verdict(host: &WasmHost, ran: &Ran, traces: &Traces, elapsed: Duration) -> Ve
     }
 }
 
-/// Ends stderr with the notice; the guest's own words make room for it.
-fn with_notice(stderr: CappedText, notice: Option<String>, cap: usize) -> CappedText {
-    let Some(notice) = notice else { return stderr };
-    let mut text = stderr.text;
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-    let own = CappedText::new(text, cap.saturating_sub(notice.len() + 1));
-    let truncated = stderr.truncated || own.truncated;
-    let all = CappedText::new(format!("{}{notice}\n", own.text), cap);
-    CappedText { truncated: truncated || all.truncated, text: all.text }
-}
-
 fn log_events(logger: &SandboxLogger, verdict: &Verdict, traces: &Traces) {
-    if let Some(event) = verdict.event {
-        logger.log_security_event(event, verdict.notice.as_deref().unwrap_or_default());
-    }
+    verdict.log(logger);
     if let Some(path) = &traces.denials.first {
         let count = traces.denials.count;
         let detail = format!("{count} attempts to reach outside, the first at {path:?}");

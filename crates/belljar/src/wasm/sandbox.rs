@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use belljar_core::{
     ExecutionPolicy, GuestError, RuntimeType, SandboxError, SandboxResult, ToolAnswer, ToolCall,
 };
-use belljar_wasm::{Completions, Variable};
+use belljar_host::{Completions, Variable};
 use tempfile::TempDir;
 
 use super::host::{DEFAULT_CODE_NAME, Links, RunOptions, WasmHost, run_untrusted};

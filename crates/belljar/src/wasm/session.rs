@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 use belljar_core::{
     SandboxError, SandboxExecutionError, SandboxResult, StateAfter, Survives, ToolAnswer, ToolCall,
 };
-use belljar_wasm::{
-    CallEnd, Cell, CellEnd, Completions, EngineError, Frozen, Limits, Live, Point, Ran, Variable,
-};
+use belljar_host::{CellEnd, Completions, Variable};
+use belljar_wasm::{CallEnd, Cell, EngineError, Frozen, Limits, Live, Point, Ran};
 use serde_json::Value;
 
 use super::failure::failure;

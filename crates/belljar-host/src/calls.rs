@@ -397,10 +397,18 @@ impl Desk {
         }
     }
 
+    /// Asks for a line, for a guest that waits inside its call.
     pub fn start_input(&mut self, prompt: String) -> Result<u64, ToolFailure> {
         let weight = prompt.len();
         self.charge(weight)?;
         self.launch(Wish::Input { prompt }, None, weight)
+    }
+
+    /// Asks for a line, to be told to the guest as the answer to a call with this number.
+    pub fn start_input_as(&mut self, id: u64, prompt: String) -> Result<(), ToolFailure> {
+        let weight = prompt.len();
+        self.charge(weight)?;
+        self.launch(Wish::Input { prompt }, Some(id), weight).map(drop)
     }
 
     fn launch(&mut self, wish: Wish, id: Option<u64>, weight: usize) -> Result<u64, ToolFailure> {

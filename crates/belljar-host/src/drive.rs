@@ -9,10 +9,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 use std::time::{Duration, Instant};
-
-use crate::abi::Phase;
 
 /// How long interrupted code may take to end by itself before it is stopped hard.
 const GRACE: Duration = Duration::from_millis(250);
@@ -33,7 +30,7 @@ pub struct Control {
     interrupted: AtomicBool,
     cancelled: AtomicBool,
     sleeping_until: Mutex<Option<Instant>>,
-    driver: Mutex<Option<Thread>>,
+    driver: Mutex<Option<Waker>>,
 }
 
 /// Stops the running call of a guest from another thread.
@@ -46,7 +43,9 @@ impl CancelHandle {
         self.0.cancel();
     }
 
-    pub(crate) fn control(&self) -> Arc<Control> {
+    /// What it shares with the call it stops.
+    #[must_use]
+    pub fn control(&self) -> Arc<Control> {
         Arc::clone(&self.0)
     }
 }
@@ -58,15 +57,16 @@ impl std::fmt::Debug for CancelHandle {
 }
 
 impl Control {
-    pub fn enter(&self, phase: Phase) {
-        self.in_user_code.store(phase == Phase::User, Ordering::Relaxed);
+    /// Whose code runs from now on.
+    pub fn enter(&self, user_code: bool) {
+        self.in_user_code.store(user_code, Ordering::Relaxed);
     }
 
     /// Asks the running guest to stop. Does nothing when none runs.
     fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
-        if let Some(thread) = &*lock(&self.driver) {
-            thread.unpark();
+        if let Some(waker) = &*lock(&self.driver) {
+            waker.wake_by_ref();
         }
     }
 
@@ -93,12 +93,12 @@ impl Control {
         self.wait(until, |_| None::<()>).await;
     }
 
-    fn begin(&self) {
+    fn begin(&self, waker: Waker) {
         self.in_user_code.store(false, Ordering::Relaxed);
         self.interrupted.store(false, Ordering::Relaxed);
         self.cancelled.store(false, Ordering::Release);
         *lock(&self.sleeping_until) = None;
-        *lock(&self.driver) = Some(std::thread::current());
+        *lock(&self.driver) = Some(waker);
     }
 
     fn end(&self) {
@@ -111,6 +111,17 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What to do with a guest that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Look again at this time, if nothing happens before.
+    Until(Instant),
+    /// Tell it to stop. Said once.
+    Interrupt,
+    /// It has had its time.
+    Over,
+}
+
 /// One execution under the clock: any number of futures that run a guest, one after the other, with
 /// one deadline for all of them.
 pub struct Watch<'a> {
@@ -121,13 +132,39 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
+    /// For a guest that is a future.
+    #[must_use]
     pub fn new(control: &'a Control, timeout: Duration) -> Watch<'a> {
-        control.begin();
+        let wakeups = Wakeups { woken: AtomicBool::new(false), thread: std::thread::current() };
+        Watch::woken_by(control, timeout, Arc::new(wakeups).into())
+    }
+
+    /// For whoever waits by other means; `waker` is woken when somebody cancels.
+    #[must_use]
+    pub fn woken_by(control: &'a Control, timeout: Duration, waker: Waker) -> Watch<'a> {
+        control.begin(waker);
         Watch { control, deadline: Instant::now() + timeout, stop: None }
     }
 
+    /// Why the guest was told to stop, if it was.
+    #[must_use]
     pub fn stop(&self) -> Option<StopCause> {
         self.stop.map(|(cause, _)| cause)
+    }
+
+    /// What to do with the guest now.
+    pub fn look(&mut self, now: Instant) -> Wait {
+        match self.stop {
+            Some((_, hard)) if now >= hard => Wait::Over,
+            Some((_, hard)) => Wait::Until(hard),
+            None => match due(self.control, now, self.deadline) {
+                Some(cause) => {
+                    self.stop = Some((cause, now + GRACE));
+                    Wait::Interrupt
+                }
+                None => Wait::Until(self.deadline),
+            },
+        }
     }
 
     /// Polls `future` to its end. At the deadline, or when cancelled, `interrupt` is called once
@@ -153,22 +190,18 @@ impl<'a> Watch<'a> {
                 }
                 return Some(output);
             }
-            match self.stop {
-                Some((_, hard)) if now >= hard => return None,
-                Some(_) => {}
-                None => {
-                    if let Some(cause) = due(self.control, now, self.deadline) {
-                        self.stop = Some((cause, now + GRACE));
-                        if self.control.in_user_code.load(Ordering::Relaxed) {
-                            interrupt();
-                        }
-                        self.control.interrupted.store(true, Ordering::Relaxed);
-                        continue;
+            let next_stop = match self.look(now) {
+                Wait::Over => return None,
+                Wait::Until(stop) => stop,
+                Wait::Interrupt => {
+                    if self.control.in_user_code.load(Ordering::Relaxed) {
+                        interrupt();
                     }
+                    self.control.interrupted.store(true, Ordering::Relaxed);
+                    continue;
                 }
-            }
+            };
             if !wakeups.woken.swap(false, Ordering::Acquire) {
-                let next_stop = self.stop.map_or(self.deadline, |(_, hard)| hard);
                 let until = lock(&self.control.sleeping_until)
                     .map_or(next_stop, |sleep| sleep.min(next_stop));
                 std::thread::park_timeout(until.saturating_duration_since(now));
@@ -195,7 +228,7 @@ fn due(control: &Control, now: Instant, deadline: Instant) -> Option<StopCause> 
 
 struct Wakeups {
     woken: AtomicBool,
-    thread: Thread,
+    thread: std::thread::Thread,
 }
 
 impl Wake for Wakeups {
@@ -249,7 +282,7 @@ mod tests {
         let mut watch = watch(&control, 1);
         let mut interrupts = 0;
         let never = std::future::poll_fn(|context| {
-            control.enter(Phase::User);
+            control.enter(true);
             context.waker().wake_by_ref();
             Poll::<()>::Pending
         });

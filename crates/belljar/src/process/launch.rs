@@ -1,0 +1,62 @@
+//! Starting an interpreter in a process, and ending it.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use belljar_core::{Backend, RuntimeType, SandboxError};
+
+/// Starts interpreters of one kind, all with the same workspace and limits.
+pub(crate) trait Launcher: Send {
+    /// A new process with a driver in it that nobody has spoken to.
+    fn launch(&mut self) -> Result<Launched, SandboxError>;
+
+    /// The backend whose name stands in results.
+    fn backend(&self) -> Backend;
+
+    /// What it runs.
+    fn language(&self) -> RuntimeType;
+}
+
+/// A process that was started.
+pub(crate) struct Launched {
+    /// Where its driver is spoken to.
+    pub protocol: UnixStream,
+    /// What the user's code prints.
+    pub stdout: OwnedFd,
+    /// What it prints as errors.
+    pub stderr: OwnedFd,
+    /// The process itself.
+    pub process: Box<dyn Process>,
+}
+
+/// A running process. Dropping it ends it and everything it has started.
+pub(crate) trait Process: Send {
+    /// Tells it to stop what it does, and to live on.
+    fn interrupt(&mut self);
+
+    /// Ends it and all its descendants; gives how it ended, or had ended before.
+    fn end(&mut self) -> Ended;
+
+    /// How it has ended, if it does so within this time.
+    fn wait(&mut self, patience: Duration) -> Option<Ended>;
+
+    /// The layers of isolation that hold.
+    fn layers(&self) -> Vec<String>;
+
+    /// Most memory it has used, where that is known.
+    fn peak_memory_bytes(&mut self) -> Option<u64>;
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By a signal.
+    Signalled(i32),
+    /// The system ended it because it wanted too much memory.
+    OutOfMemory,
+    /// Nobody knows.
+    Unknown,
+}

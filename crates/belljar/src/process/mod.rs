@@ -1,0 +1,12 @@
+//! Interpreters in processes of their own: how the host talks to one, whatever confines it.
+//!
+//! A [`launch::Launcher`] starts a process; [`interpreter::Interpreter`] speaks JSON-RPC with the
+//! driver in it, reads what it prints and serves the tools it calls, all on the calling thread;
+//! [`sandbox::ProcessSandbox`] makes results of that.
+
+mod changes;
+pub(crate) mod interpreter;
+pub(crate) mod launch;
+mod pipes;
+mod report;
+pub(crate) mod sandbox;

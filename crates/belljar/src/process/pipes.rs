@@ -1,0 +1,244 @@
+//! Descriptors that never make the host wait: reading what is there, writing what fits.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+use belljar_core::limits::MAX_RESPONSE_BYTES;
+use rustix::event::EventfdFlags;
+use rustix::io::Errno;
+
+/// Read at once; what a pipe holds.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// What can be read without waiting.
+pub(super) enum Got<'a> {
+    Bytes(&'a [u8]),
+    Nothing,
+    End,
+}
+
+/// The end of a pipe that the host reads.
+pub(super) struct Stream {
+    fd: Option<OwnedFd>,
+    chunk: Box<[u8]>,
+}
+
+impl Stream {
+    pub(super) fn new(fd: OwnedFd) -> rustix::io::Result<Self> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        Ok(Self { fd: Some(fd), chunk: vec![0; CHUNK_BYTES].into() })
+    }
+
+    /// `None` once it has ended.
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    pub(super) fn read(&mut self) -> Got<'_> {
+        let Some(fd) = &self.fd else { return Got::End };
+        loop {
+            match rustix::io::read(fd, &mut *self.chunk) {
+                Ok(len @ 1..) => return Got::Bytes(&self.chunk[..len]),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Got::Nothing,
+                Ok(0) | Err(_) => {
+                    self.fd = None;
+                    return Got::End;
+                }
+            }
+        }
+    }
+}
+
+/// The host's end of the protocol: lines in, lines out.
+pub(super) struct Lines<S> {
+    socket: S,
+    /// Read, and not yet a whole line.
+    begun: Vec<u8>,
+    /// How far `begun` was searched for the end of a line.
+    searched: usize,
+    whole: VecDeque<Vec<u8>>,
+    /// To be written, and how much of the first is.
+    waiting: VecDeque<Vec<u8>>,
+    written: usize,
+}
+
+/// Why a channel is of no use any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// The other side has closed it.
+    Closed,
+    /// A line was longer than any message may be.
+    TooLong,
+}
+
+impl<S: AsFd + Read + Write> Lines<S> {
+    /// The socket has to be one that does not block.
+    pub(super) fn new(socket: S) -> Self {
+        let (whole, waiting) = (VecDeque::new(), VecDeque::new());
+        Self { socket, begun: Vec::new(), searched: 0, whole, waiting, written: 0 }
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    pub(super) fn wants_to_write(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    pub(super) fn send(&mut self, line: Vec<u8>) -> Result<(), Broken> {
+        self.waiting.push_back(line);
+        self.write()
+    }
+
+    /// Writes what fits.
+    pub(super) fn write(&mut self) -> Result<(), Broken> {
+        while let Some(line) = self.waiting.front() {
+            match self.socket.write(&line[self.written..]) {
+                Ok(0) => return Err(Broken::Closed),
+                Ok(len) if self.written + len == line.len() => {
+                    self.waiting.pop_front();
+                    self.written = 0;
+                }
+                Ok(len) => self.written += len,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(_) => return Err(Broken::Closed),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next whole line, read as far as there is one. `None` when it has not come yet.
+    pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>, Broken> {
+        if let Some(line) = self.whole.pop_front() {
+            return Ok(Some(line));
+        }
+        let mut chunk = [0; 16 * 1024];
+        loop {
+            match self.socket.read(&mut chunk) {
+                Ok(0) => return Err(Broken::Closed),
+                Ok(len) => {
+                    self.take(&chunk[..len])?;
+                    if let Some(line) = self.whole.pop_front() {
+                        return Ok(Some(line));
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(_) => return Err(Broken::Closed),
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+        self.begun.extend_from_slice(bytes);
+        while let Some(at) = self.begun[self.searched..].iter().position(|byte| *byte == b'\n') {
+            let rest = self.begun.split_off(self.searched + at + 1);
+            self.whole.push_back(std::mem::replace(&mut self.begun, rest));
+            self.searched = 0;
+        }
+        self.searched = self.begun.len();
+        if self.begun.len() > MAX_RESPONSE_BYTES { Err(Broken::TooLong) } else { Ok(()) }
+    }
+}
+
+/// Wakes a thread that waits for descriptors.
+pub(super) struct Bell(OwnedFd);
+
+impl Bell {
+    pub(super) fn new() -> rustix::io::Result<Arc<Self>> {
+        let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
+        Ok(Arc::new(Self(rustix::event::eventfd(0, flags)?)))
+    }
+
+    pub(super) fn waker(self: &Arc<Self>) -> Waker {
+        Waker::from(Arc::clone(self))
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    pub(super) fn silence(&self) {
+        // It rings or it does not; either way it is silent now.
+        let _ = rustix::io::read(&self.0, &mut [0; 8]);
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // A bell that rings already need not ring louder.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+}
+
+impl std::fmt::Debug for Bell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Bell({})", self.0.as_raw_fd())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn pair() -> (Lines<UnixStream>, UnixStream) {
+        let (near, far) = UnixStream::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        (Lines::new(near), far)
+    }
+
+    #[test]
+    fn lines_come_whole_however_they_were_written() {
+        let (mut lines, mut far) = pair();
+        assert_eq!(lines.next(), Ok(None));
+        far.write_all(b"one\ntwo\nth").unwrap();
+        assert_eq!(lines.next(), Ok(Some(b"one\n".to_vec())));
+        assert_eq!(lines.next(), Ok(Some(b"two\n".to_vec())));
+        assert_eq!(lines.next(), Ok(None));
+        far.write_all(b"ree\n").unwrap();
+        assert_eq!(lines.next(), Ok(Some(b"three\n".to_vec())));
+        drop(far);
+        assert_eq!(lines.next(), Err(Broken::Closed));
+    }
+
+    #[test]
+    fn a_line_without_end_breaks_the_channel() {
+        let (mut lines, mut far) = pair();
+        let writer = std::thread::spawn(move || {
+            let chunk = vec![b'x'; 1024 * 1024];
+            while far.write_all(&chunk).is_ok() {}
+        });
+        let broken = loop {
+            match lines.next() {
+                Ok(_) => std::thread::yield_now(),
+                Err(broken) => break broken,
+            }
+        };
+        assert_eq!(broken, Broken::TooLong);
+        drop(lines);
+        writer.join().unwrap();
+    }
+
+    #[test]
+    fn writing_to_somebody_who_does_not_read_does_not_wait() {
+        let (mut lines, far) = pair();
+        for _ in 0..100 {
+            lines.send(vec![b'x'; 64 * 1024]).unwrap();
+        }
+        assert!(lines.wants_to_write());
+        drop(far);
+        assert_eq!(lines.write(), Err(Broken::Closed));
+    }
+}
