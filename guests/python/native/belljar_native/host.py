@@ -1,0 +1,42 @@
+"""Stands where the guest has its C module `_belljar_host`."""
+
+from belljar_guest import __builtins__
+
+import __future__
+import ast
+from types import ModuleType
+
+# Only a guest with metered memory has to tell these apart.
+DRIVER, USER = 0, 1
+
+_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_FUTURES = 0
+for _name in __future__.all_feature_names:
+    _FUTURES |= getattr(__future__, _name).compiler_flag
+# Generators and nested scopes have flags that mean something else today.
+_FUTURES &= ~0xFF
+
+
+def compile_cell(source, filename, want_value):
+    """The code of the statements, and of the last expression or None."""
+    if "\0" in source:
+        raise SyntaxError("source code string cannot contain null bytes")
+    tree = compile(source, filename, "exec", _AWAIT | ast.PyCF_ONLY_AST, dont_inherit=True)
+    last = None
+    if want_value and tree.body and type(tree.body[-1]) is ast.Expr:
+        last = ast.Expression(tree.body.pop().value)
+    body = compile(tree, filename, "exec", _AWAIT, dont_inherit=True)
+    if last is None:
+        return body, None
+    # What the statements import from the future holds for the expression too.
+    return body, compile(last, filename, "eval", _AWAIT | body.co_flags & _FUTURES, dont_inherit=True)
+
+
+def module():
+    host = ModuleType("_belljar_host", "The driver's view of its host.")
+    host.DRIVER, host.USER = DRIVER, USER
+    host.phase = lambda phase: None
+    host.compile_cell = compile_cell
+    # Nothing goes by way of bytes here: `asking` replaces what would use it.
+    host.call = None
+    return host
