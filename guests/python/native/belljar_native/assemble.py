@@ -23,6 +23,8 @@ def load():
     sys.modules["belljar_guest.loop"] = loop
     from belljar_guest import api, driver, hygiene, questions
 
+    from . import asking  # noqa: F401  a session that was forked should find it loaded
+
     older.after_import(opcode)
     for name in ("stdin", "stdout", "stderr"):
         stream = hygiene.open_stream(name)

@@ -4,6 +4,7 @@ from belljar_guest import __builtins__
 
 import __future__
 import ast
+from inspect import CO_COROUTINE
 from types import ModuleType
 
 # Only a guest with metered memory has to tell these apart.
@@ -15,6 +16,8 @@ for _name in __future__.all_feature_names:
     _FUTURES |= getattr(__future__, _name).compiler_flag
 # Generators and nested scopes have flags that mean something else today.
 _FUTURES &= ~0xFF
+# Makes a coroutine of the statements it is added to, and does nothing.
+_NEVER_AWAITS = compile("if 0: await 0", "", "exec", _AWAIT | ast.PyCF_ONLY_AST).body
 
 
 def compile_cell(source, filename, want_value):
@@ -29,7 +32,13 @@ def compile_cell(source, filename, want_value):
     if last is None:
         return body, None
     # What the statements import from the future holds for the expression too.
-    return body, compile(last, filename, "eval", _AWAIT | body.co_flags & _FUTURES, dont_inherit=True)
+    value = compile(last, filename, "eval", _AWAIT | body.co_flags & _FUTURES, dont_inherit=True)
+    if value.co_flags & CO_COROUTINE and not body.co_flags & CO_COROUTINE:
+        # Where the last line awaits, those before it may need the running loop: clients of
+        # network libraries are made there.
+        tree.body += _NEVER_AWAITS
+        body = compile(tree, filename, "exec", _AWAIT, dont_inherit=True)
+    return body, value
 
 
 def module():

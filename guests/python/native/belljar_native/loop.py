@@ -14,8 +14,11 @@ STOPPED = "Event loop stopped before Future completed."
 
 _session_loop = None
 _main_thread = None
-# Called with each loop the session gets; it listens to the host.
-_watch = None
+
+
+def _watch(loop):
+    """Called with each loop the session gets; `install` puts what listens to the host here."""
+
 
 
 class _Selector(selectors.DefaultSelector):

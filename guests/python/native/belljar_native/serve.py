@@ -39,6 +39,8 @@ def main(arguments):
 @interrupts.defer
 def serve(incoming, outgoing):
     asking = assemble.connect(incoming, outgoing)
+    # Now rather than with the first cell: a host that starts sessions ahead has the time.
+    loop.before_cell()
     while True:
         method, params, id = _next(asking)
         try:

@@ -25,6 +25,7 @@ import time
 from collections import deque
 from json import dumps
 
+from belljar_guest import sources
 from belljar_guest.boot import COMMON
 from belljar_guest.warm_up import CELLS
 
@@ -73,6 +74,7 @@ def _warm_up():
         serve._answer("execute", {"code": code, "filename": "<warm-up>", "value": True})
     serve._answer("define", {"variables": {"context": "text"}})
     loop.forget()
+    sources.clear()
     os.dup2(stderr, 2)
     os.close(stderr)
     __main__.__dict__.clear()

@@ -223,3 +223,59 @@ class DriverTest(unittest.TestCase):
         answer = self.run_cell(code, **more)
         self.assertEqual(answer["end"], "finished", answer)
         return self.session.out.decode()
+
+
+class Zygote:
+    """A warm interpreter and the sessions it forks."""
+
+    def __init__(self):
+        self.control, theirs = socket.socketpair()
+        self.process = subprocess.Popen([*COMMAND, "--zygote", "--unconfined"], stdin=theirs, stdout=subprocess.DEVNULL)
+        theirs.close()
+        self.buffer, self.last_id, self.exits, self.notes = b"", 0, {}, []
+        self.version = self.read()["params"]["version"]
+
+    def read(self, patience=PATIENCE):
+        self.control.settimeout(patience)
+        while b"\n" not in self.buffer:
+            data = self.control.recv(1 << 16)
+            if not data:
+                raise Gone
+            self.buffer += data
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        return json.loads(line)
+
+    def request(self, method, fds=(), **params):
+        self.last_id += 1
+        line = json.dumps({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params}).encode() + b"\n"
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds))]
+        self.control.sendmsg([line], rights if fds else [])
+        while True:
+            message = self.read()
+            if message.get("id") == self.last_id:
+                return message
+            self.note(message)
+
+    def note(self, message):
+        assert message["method"] == "exited", message
+        how = message["params"]
+        self.exits[how.pop("pid")] = how
+
+    def spawn(self):
+        ours, theirs = socket.socketpair()
+        out, out_end = os.pipe()
+        err, err_end = os.pipe()
+        answer = self.request("spawn", (theirs.fileno(), out_end, err_end))
+        theirs.close()
+        os.close(out_end)
+        os.close(err_end)
+        return Session(ours, out, err, answer["result"]["pid"])
+
+    def wait_for_exit(self, pid):
+        while pid not in self.exits:
+            self.note(self.read())
+        return self.exits[pid]
+
+    def close(self):
+        self.control.close()
+        self.process.wait(PATIENCE)
