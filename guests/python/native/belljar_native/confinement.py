@@ -5,11 +5,14 @@ interpreter should run. The sequence, for each session:
 
     parent   belljar_prepare()          0, or -1 with errno
     parent   fork
+    child    closes everything of the zygote's; has /dev/null, the session's stdout and
+             stderr, its protocol socket and the plan
     child    belljar_confine(plan_fd)   forks once more: process 1 of the jail stays inside
                                         as its init, process 2 returns 0; -1 with errno
     parent   belljar_restore()          undoes what prepare did to the parent; 0, or -1
 """
 
+import fcntl
 import os
 import sys
 
@@ -17,34 +20,44 @@ import sys
 NOT_CONFINED = 125
 
 
+# Out of the way of what a session closes.
+LEAST_PLAN_FD = 150
+
+
 class Unconfined:
+    """For tests, and for hosts that were told so."""
+
     @staticmethod
     def fork():
         return os.fork()
+
+    @staticmethod
+    def confine():
+        pass
 
 
 class Jailed:
     def __init__(self, library, plan_fd):
         import ctypes
 
-        self._errno, self._library, self._plan_fd = ctypes.get_errno, ctypes.CDLL(library, use_errno=True), plan_fd
-        self._library.belljar_confine.argtypes = [ctypes.c_int]
+        self._errno, self._library = ctypes.get_errno, ctypes.CDLL(library, use_errno=True)
+        self._plan_fd = fcntl.fcntl(plan_fd, fcntl.F_DUPFD_CLOEXEC, LEAST_PLAN_FD)
+        os.close(plan_fd)
 
     def fork(self):
-        """Like os.fork, but a child that returns is confined."""
+        """Like os.fork; the child has to call `confine` before anything else happens in it."""
         self._call("belljar_prepare")
         try:
             pid = os.fork()
         except OSError:
             self._call("belljar_restore")
             raise
-        if pid == 0:
-            self._confine_or_end()
-        else:
+        if pid != 0:
             self._call("belljar_restore")
         return pid
 
-    def _confine_or_end(self):
+    def confine(self):
+        """Returns confined or not at all."""
         try:
             self._call("belljar_confine", self._plan_fd)
             os.close(self._plan_fd)

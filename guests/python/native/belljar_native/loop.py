@@ -26,7 +26,9 @@ class _Selector(selectors.DefaultSelector):
 
     @interrupts.strike
     def select(self, timeout=None):
-        interrupts.check()
+        # The interrupt is for the cell, not for a thread that happens to wait.
+        if get_ident() == _main_thread:
+            interrupts.check()
         return super().select(timeout)
 
 
@@ -54,7 +56,8 @@ def install(watch):
 
 def before_cell():
     """A cell that awaits nothing finds the session's loop by asyncio.get_event_loop(), unless it has set another."""
-    policy = getattr(events, "_get_event_loop_policy", events.get_event_loop_policy)()
+    # The public function warns in 3.14.
+    policy = (getattr(events, "_get_event_loop_policy", None) or events.get_event_loop_policy)()
     try:
         current = policy._local._loop
     except AttributeError:

@@ -45,15 +45,18 @@ def serve(incoming, outgoing):
         method, params, id = _next(asking)
         try:
             answer = _answer(method, params)
+            asking.drop_of_closed_loops()
         except BaseException as error:
             answer = _own_failure(error)
         if not asking.channel.is_ours():
             _end_fork(answer)
         try:
             _send(asking.channel, id, answer)
-            asking.drop_of_closed_loops()
-        except BaseException as error:
+        except (ValueError, MemoryError) as error:
+            # Too long a line, or no memory to make it: nothing was sent.
             _send(asking.channel, id, _own_failure(error))
+        except BaseException:
+            pass  # a signal handler of the user's, again; the line is out
 
 
 def _next(asking):

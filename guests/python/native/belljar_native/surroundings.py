@@ -22,11 +22,14 @@ def settle_in(surroundings):
     for name, kind in _KINDS.items():
         if type(surroundings.get(name, kind())) is not kind:
             return INVALID_PARAMS, f"surroundings: {name!r} must be of type {kind.__name__}"
-    os.environ.update(surroundings.get("env", {}))
-    time.tzset()
     workspace = surroundings.get("workspace")
-    if workspace:
-        os.chdir(workspace)
+    try:
+        os.environ.update(surroundings.get("env", {}))
+        time.tzset()
+        if workspace:
+            os.chdir(workspace)
+    except (OSError, TypeError, ValueError) as error:
+        return INVALID_PARAMS, f"surroundings: {error}"
     # As if the program were a file there. Everything of the driver is loaded by now.
     _set_path([workspace] if workspace else [], surroundings.get("path", []))
     sys.argv[:] = surroundings.get("argv") or [""]

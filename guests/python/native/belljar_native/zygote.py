@@ -39,7 +39,7 @@ WARM_UP_ROUNDS = 20
 
 
 def main(arguments):
-    fork = confinement.chosen(arguments[1:]).fork
+    jail = confinement.chosen(arguments[1:])
     control = socket.socket(fileno=fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 10))
     # Nothing that loads or warms up may write to the host.
     null = os.open(os.devnull, os.O_RDWR)
@@ -51,7 +51,7 @@ def main(arguments):
     _check_single_thread()
     gc.collect()
     gc.freeze()
-    session = Zygote(control, fork).run()
+    session = Zygote(control, jail).run()
     # Only a child gets here, with nothing of the zygote on its stack but this.
     serve.serve(session, os.dup(session))
 
@@ -91,8 +91,8 @@ def _check_single_thread():
 
 
 class Zygote:
-    def __init__(self, control, fork):
-        self._control, self._fork = control, fork
+    def __init__(self, control, jail):
+        self._control, self._jail = control, jail
         self._buffer, self._fds = bytearray(), deque()
         self._sessions = set()
 
@@ -143,12 +143,16 @@ class Zygote:
             raise ValueError("spawn needs three descriptors: the protocol's socket, stdout and stderr")
         fds = [self._fds.popleft() for _ in range(FDS_OF_A_SESSION)]
         try:
-            pid = self._fork()
+            pid = self._jail.fork()
         except BaseException:
             _close_all(fds)
             raise
         if pid == 0:
-            return self._become_session(*fds)
+            try:
+                return self._become_session(*fds)
+            except BaseException:
+                # Never back into the zygote's loop.
+                os._exit(confinement.NOT_CONFINED)
         _close_all(fds)
         self._sessions.add(pid)
         self._send({"id": id, "result": {"pid": pid}})
@@ -159,10 +163,11 @@ class Zygote:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.dup2(out, 1)
         os.dup2(err, 2)
-        protocol = fcntl.fcntl(protocol, fcntl.F_DUPFD_CLOEXEC, 100)
+        protocol = fcntl.fcntl(protocol, fcntl.F_DUPFD_CLOEXEC, confinement.LEAST_PLAN_FD)
         self._control.detach()
         # The zygote's own, and those of sessions it has yet to start.
-        os.closerange(3, protocol)
+        os.closerange(3, confinement.LEAST_PLAN_FD)
+        self._jail.confine()
         _renew()
         return protocol
 

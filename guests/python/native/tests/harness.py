@@ -43,7 +43,10 @@ class Session:
             self.drain_output(0)
             _, writable, _ = select.select([], [self.sock], [], 0.05)
             if writable:
-                data = data[self.sock.send(data, socket.MSG_DONTWAIT) :]
+                try:
+                    data = data[self.sock.send(data, socket.MSG_DONTWAIT) :]
+                except BrokenPipeError:
+                    raise Gone(self.err) from None
             assert time.monotonic() < end, "the driver does not read"
 
     def drain_output(self, seconds):
@@ -228,9 +231,10 @@ class DriverTest(unittest.TestCase):
 class Zygote:
     """A warm interpreter and the sessions it forks."""
 
-    def __init__(self):
+    def __init__(self, confinement=("--unconfined",), **options):
         self.control, theirs = socket.socketpair()
-        self.process = subprocess.Popen([*COMMAND, "--zygote", "--unconfined"], stdin=theirs, stdout=subprocess.DEVNULL)
+        command = [*COMMAND, "--zygote", *confinement]
+        self.process = subprocess.Popen(command, stdin=theirs, stdout=subprocess.DEVNULL, **options)
         theirs.close()
         self.buffer, self.last_id, self.exits, self.notes = b"", 0, {}, []
         self.version = self.read()["params"]["version"]

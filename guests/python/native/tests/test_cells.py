@@ -187,7 +187,8 @@ class Protocol(DriverTest):
 
     def test_a_missing_workspace_is_said(self):
         id = self.session.begin("initialize", surroundings={"workspace": "/no/such/place"})
-        self.assertEqual(self.session.finish(id)["result"]["error"]["name"], "SystemError")
+        error = {"code": -32602, "message": "surroundings: [Errno 2] No such file or directory: '/no/such/place'"}
+        self.assertEqual(self.session.finish(id)["error"], error)
         self.assertEqual(self.value("1 + 1"), 2)
 
     def test_hanging_up_ends_it_at_once(self):

@@ -91,6 +91,13 @@ class Survived(DriverTest):
         self.value(code)
         self.assertEqual(self.value("1 + 1"), 2)
 
+    def test_full_memory(self):
+        self.value("import resource\nresource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))")
+        for code in ("x = bytearray(2 << 30)", "x = []\nwhile True: x.append(bytearray(1 << 20))", "x = []\nwhile True: x.append([None] * 100)"):
+            self.assertEqual(self.run_cell(code)["end"], "out_of_memory")
+            self.run_cell("x = None")
+            self.assertEqual(self.value("1 + 1"), 2)
+
     def test_low_descriptors_closed(self):
         self.value("import os\nos.closerange(0, 100)")
         self.assertEqual(self.value("1 + 1"), 2)

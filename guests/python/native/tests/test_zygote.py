@@ -1,11 +1,14 @@
 """Sessions forked from a warm interpreter."""
 
 import os
+import shutil
 import signal
+import subprocess
+import tempfile
 import time
 import unittest
 
-from harness import Gone, Zygote
+from harness import COMMAND, Gone, Zygote
 
 
 class Zygotes(unittest.TestCase):
@@ -110,6 +113,72 @@ class Zygotes(unittest.TestCase):
         self.zygote.close()
         with self.assertRaises(Gone):
             session.read_message(10)
+
+
+# A library with the jail's functions that only tells what it was called for.
+LIBRARY = r"""
+#include <errno.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int belljar_prepare(void) { return setenv("PREPARED", "1", 1); }
+int belljar_restore(void) { return unsetenv("PREPARED"); }
+int belljar_confine(int plan) {
+    char byte = 0;
+    if (pread(plan, &byte, 1, 0) != 1 || byte == 'x') { errno = EPERM; return -1; }
+    pid_t pid = fork();
+    if (pid <= 0) return pid;
+    int status;
+    for (int fd = 0; fd < 1024; fd++) close(fd);
+    waitpid(pid, &status, 0);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128);
+}
+"""
+
+
+@unittest.skipUnless(shutil.which("cc"), "needs a C compiler")
+class Jailed(unittest.TestCase):
+    def zygote(self, plan):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        subprocess.run(["cc", "-w", "-include", "stdlib.h", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{folder}/jail.so"],
+                       input=LIBRARY.encode(), check=True)
+        with open(f"{folder}/plan", "w") as file:
+            file.write(plan)
+        fd = os.open(f"{folder}/plan", os.O_RDONLY)
+        self.addCleanup(os.close, fd)
+        zygote = Zygote(["--jail", f"{folder}/jail.so", "--plan", str(fd)], pass_fds=[fd])
+        self.addCleanup(zygote.close)
+        return zygote
+
+    def test_the_library_is_called_and_sessions_work(self):
+        zygote = self.zygote("p")
+        for _ in range(3):
+            session = zygote.spawn()
+            self.addCleanup(session.close)
+            session.initialize()
+            answer = session.run("import os\n[os.getppid(), os.listdir('/proc/self/fd')]")
+            parent, fds = answer["value"]["json"]
+            self.assertEqual(parent, session.pid)
+            # Standard streams, the protocol twice, a loop's three, the directory.
+            self.assertEqual(len(fds), 9)
+            session.begin_cell("os._exit(3)")
+            self.assertEqual(zygote.wait_for_exit(session.pid), {"code": 3})
+
+    def test_a_session_that_cannot_be_confined_runs_nothing(self):
+        zygote = self.zygote("x")
+        session = zygote.spawn()
+        self.addCleanup(session.close)
+        with self.assertRaises(Gone):
+            session.initialize()
+        self.assertEqual(zygote.wait_for_exit(session.pid), {"code": 125})
+        session.drain_output(1)
+        self.assertEqual(session.err, b"belljar: this session could not be confined: [Errno 1] belljar_confine: Operation not permitted\n")
+
+    def test_without_a_choice_it_refuses(self):
+        for arguments in ([], ["--jail", "x"], ["--jail", "x", "--plan", "y"], ["--unconfined", "--jail"]):
+            done = subprocess.run([*COMMAND, "--zygote", *arguments], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            self.assertEqual((done.returncode, done.stderr[:6]), (1, b"usage:"), arguments)
 
 
 if __name__ == "__main__":
