@@ -2,7 +2,8 @@
 
 from belljar_guest import __builtins__
 
-import signal
+# Without the enumerations around it: a fork pays for every page it touches.
+import _signal
 
 from belljar_guest import errors, interrupts
 from belljar_guest.interrupts import check, defer, forget, strike  # noqa: F401
@@ -11,7 +12,7 @@ from belljar_guest.interrupts import check, defer, forget, strike  # noqa: F401
 PREFIX = __file__.rpartition("/")[0] + "/"
 _PASSED_OVER = (errors.DRIVER_PREFIX, errors.LIBRARY_PREFIX, PREFIX)
 
-_set_handler, _get_handler, _SIGINT = signal.signal, signal.getsignal, signal.SIGINT
+_set_handler, _get_handler, _SIGINT = _signal.signal, _signal.getsignal, _signal.SIGINT
 
 
 def on_signal(number, frame):

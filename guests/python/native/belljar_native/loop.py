@@ -6,7 +6,7 @@ import asyncio
 import selectors
 from _thread import get_ident
 from asyncio import base_events, events, exceptions, tasks
-from signal import set_wakeup_fd
+from _signal import set_wakeup_fd
 
 from . import interrupts
 
@@ -50,23 +50,25 @@ def install(watch):
     _watch, _main_thread = watch, get_ident()
     # For the loops that programs make themselves.
     selectors.DefaultSelector = _Selector
+    _offer_session_loop()
     create_task.__module__ = "asyncio"
     asyncio.create_task = tasks.create_task = create_task
 
 
-def before_cell():
-    """A cell that awaits nothing finds the session's loop by asyncio.get_event_loop(), unless it has set another."""
+def _offer_session_loop():
+    """Code that asks for an event loop outside of one gets the session's, unless it has set another."""
     # The public function warns in 3.14.
     policy = (getattr(events, "_get_event_loop_policy", None) or events.get_event_loop_policy)()
-    try:
-        current = policy._local._loop
-    except AttributeError:
-        return  # a policy of the user's
-    if current is None or current.is_closed():
-        try:
-            events.set_event_loop(session_loop())
-        except OSError:
-            pass  # no descriptor is left; a cell that awaits will say so
+    as_before = policy.get_event_loop
+
+    def get_event_loop():
+        if get_ident() == _main_thread:
+            current = policy._local._loop
+            if current is None or current.is_closed():
+                policy.set_event_loop(session_loop())
+        return as_before()
+
+    policy.get_event_loop = get_event_loop
 
 
 def forget():

@@ -14,7 +14,7 @@ from os import _exit  # noqa: E402
 from belljar_guest import cells, hygiene  # noqa: E402
 from belljar_guest.wire import quote  # noqa: E402
 
-from . import interrupts, loop  # noqa: E402
+from . import interrupts  # noqa: E402
 from .channel import INVALID_PARAMS, METHOD_NOT_FOUND  # noqa: E402
 from .surroundings import settle_in  # noqa: E402
 
@@ -39,8 +39,6 @@ def main(arguments):
 @interrupts.defer
 def serve(incoming, outgoing):
     asking = assemble.connect(incoming, outgoing)
-    # Now rather than with the first cell: a host that starts sessions ahead has the time.
-    loop.before_cell()
     while True:
         method, params, id = _next(asking)
         try:
@@ -83,7 +81,6 @@ def _answer(method, params):
 
 
 def _execute(params):
-    loop.before_cell()
     try:
         answer = _driver._operations["execute"](params)
         return _drain(answer) if params.get("drain") is True else answer

@@ -13,12 +13,12 @@ When the host hangs up, every session is killed.
 
 from . import confinement, serve
 
+import _signal as signal  # without enumerations: a fork pays for every page it touches
 import array  # isort: after serve, which has to be first
 import fcntl
 import gc
 import os
 import select
-import signal
 import socket
 import sys
 import time
@@ -35,7 +35,6 @@ MAX_LINE_BYTES = 64 * 1024
 FDS_OF_A_SESSION = 3
 # As many as the host may attach before it has its answers.
 MAX_WAITING_FDS = 64 * FDS_OF_A_SESSION
-WARM_UP_ROUNDS = 20
 
 
 def main(arguments):
@@ -70,7 +69,7 @@ def _warm_up():
 
     before, stderr = dict(__main__.__dict__), os.dup(2)
     os.dup2(1, 2)
-    for code in CELLS * WARM_UP_ROUNDS:
+    for code in CELLS * 2:
         serve._answer("execute", {"code": code, "filename": "<warm-up>", "value": True})
     serve._answer("define", {"variables": {"context": "text"}})
     loop.forget()
