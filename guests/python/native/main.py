@@ -14,6 +14,9 @@ OURS = [HERE, HERE + "/../driver"]
 
 def main(arguments):
     sys.path[:0] = OURS
+    from belljar_native import assemble
+
+    assemble.load()
     if arguments[:1] == ["--zygote"]:
         from belljar_native import zygote as mode
     else:

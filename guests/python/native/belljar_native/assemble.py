@@ -6,14 +6,16 @@ from types import ModuleType
 
 
 def load():
-    """Loads the driver. Nothing here opens a descriptor or starts a thread, so a zygote can do it before forking."""
+    """Loads the driver, before anything else of it is imported.
+
+    Nothing here opens a descriptor or starts a thread, so a zygote can do it before forking.
+    """
     from . import host, older
 
     sys.modules["_belljar_host"] = host.module()
     main = ModuleType("__main__")
     # With this name a spawned process does not look for the program's file.
     main.__spec__ = ModuleSpec("__main__", None)
-    # Whoever started us keeps its own module alive.
     main.__dict__["__builtins__"] = sys.modules["builtins"]
     sys.modules["__main__"] = main
 
@@ -21,9 +23,7 @@ def load():
     from . import loop
 
     sys.modules["belljar_guest.loop"] = loop
-    from belljar_guest import api, driver, hygiene, questions
-
-    from . import asking  # noqa: F401  a session that was forked should find it loaded
+    from belljar_guest import api, hygiene, questions
 
     older.after_import(opcode)
     for name in ("stdin", "stdout", "stderr"):
@@ -33,17 +33,3 @@ def load():
     questions.install()
     api.install()
     hygiene.remember_builtins()
-    return driver
-
-
-def connect(incoming, outgoing):
-    """Connects the loaded driver with its host."""
-    from . import interrupts, loop
-    from .asking import Asking
-    from .channel import Channel
-
-    asking = Asking(Channel(incoming, outgoing))
-    asking.install()
-    loop.install(asking.watch)
-    interrupts.install()
-    return asking

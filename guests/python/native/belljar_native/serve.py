@@ -1,22 +1,19 @@
 """Answers the host's requests, one after another, until it hangs up."""
 
-from . import assemble
+from belljar_guest import __builtins__
 
-_driver = assemble.load()
+import sys
+import threading
+from json import loads
+from os import _exit
 
-from belljar_guest import __builtins__  # noqa: E402
+from belljar_guest import cells, driver, hygiene
+from belljar_guest.wire import quote
 
-import sys  # noqa: E402
-import threading  # noqa: E402
-from json import loads  # noqa: E402
-from os import _exit  # noqa: E402
-
-from belljar_guest import cells, hygiene  # noqa: E402
-from belljar_guest.wire import quote  # noqa: E402
-
-from . import interrupts  # noqa: E402
-from .channel import INVALID_PARAMS, METHOD_NOT_FOUND  # noqa: E402
-from .surroundings import settle_in  # noqa: E402
+from . import interrupts, loop
+from .asking import Asking
+from .channel import INVALID_PARAMS, METHOD_NOT_FOUND, Channel
+from .surroundings import settle_in
 
 # Operation -> its parameters and their types.
 PARAMETERS = {
@@ -38,7 +35,10 @@ def main(arguments):
 
 @interrupts.defer
 def serve(incoming, outgoing):
-    asking = assemble.connect(incoming, outgoing)
+    asking = Asking(Channel(incoming, outgoing))
+    asking.install()
+    loop.install(asking.watch)
+    interrupts.install()
     while True:
         method, params, id = _next(asking)
         try:
@@ -77,12 +77,12 @@ def _answer(method, params):
         return settle_in(params["surroundings"])
     if method == "execute":
         return _execute(params)
-    return _driver._operations[method](params)
+    return driver._operations[method](params)
 
 
 def _execute(params):
     try:
-        answer = _driver._operations["execute"](params)
+        answer = driver._operations["execute"](params)
         return _drain(answer) if params.get("drain") is True else answer
     finally:
         interrupts.install()
@@ -112,7 +112,7 @@ def _join(thread):
 
 
 def _own_failure(error):
-    return str(_driver._own_failure(error), "utf-8")
+    return str(driver._own_failure(error), "utf-8")
 
 
 def _send(channel, id, answer):

@@ -11,10 +11,9 @@ The host talks to it on its stdin, a Unix stream socket: JSON-RPC 2.0, one messa
 When the host hangs up, every session is killed.
 """
 
-from . import confinement, serve
-
-import _signal as signal  # without enumerations: a fork pays for every page it touches
-import array  # isort: after serve, which has to be first
+# Without the enumerations around it: a fork pays for every page it touches.
+import _signal as signal
+import array
 import fcntl
 import gc
 import os
@@ -29,7 +28,7 @@ from belljar_guest import sources
 from belljar_guest.boot import COMMON
 from belljar_guest.warm_up import CELLS
 
-from . import channel, loop
+from . import channel, confinement, loop, serve
 
 MAX_LINE_BYTES = 64 * 1024
 FDS_OF_A_SESSION = 3
