@@ -5,6 +5,7 @@ from belljar_guest import __builtins__
 import fcntl
 import os
 import select
+from errno import EBADF
 from json.decoder import JSONDecoder
 from os import _exit, getpid, read, write
 from threading import RLock
@@ -121,8 +122,9 @@ def _move_up(fd):
     for least in HIGH_DESCRIPTORS:
         try:
             return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, least)
-        except OSError:
-            pass
+        except OSError as error:
+            if error.errno == EBADF:
+                raise SystemExit(f"belljar: descriptor {fd} is not open: the host's connection belongs there") from None
     raise RuntimeError("the limit on open files leaves no descriptor for the connection to the host")
 
 

@@ -1,12 +1,12 @@
 """Cells, variables and the protocol itself.   python3 -m unittest discover -s guests/python/native/tests"""
 
-import json
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
 
-from harness import DriverTest, start
+from harness import COMMAND, DriverTest
 
 
 class Cells(DriverTest):
@@ -193,6 +193,11 @@ class Protocol(DriverTest):
         error = {"code": -32602, "message": "surroundings: [Errno 2] No such file or directory: '/no/such/place'"}
         self.assertEqual(self.session.finish(id)["error"], error)
         self.assertEqual(self.value("1 + 1"), 2)
+
+    def test_without_a_connection_it_says_so(self):
+        done = subprocess.run(COMMAND, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, b"belljar: descriptor 3 is not open: the host's connection belongs there\n")
 
     def test_hanging_up_ends_it_at_once(self):
         self.session.close()
