@@ -1,0 +1,2 @@
+//! The functions that a zygote calls.
+

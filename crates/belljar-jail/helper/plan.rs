@@ -1,0 +1,96 @@
+//! The plan as it arrives: lengths and bytes in a fixed order, written by the library's `wire.rs`.
+
+use crate::sys::{EINVAL, Failure, Outcome};
+
+pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"BJP1");
+
+pub(crate) struct Plan {
+    pub(crate) zygote: bool,
+    pub(crate) program: Vec<u8>,
+    pub(crate) arguments: Vec<Vec<u8>>,
+    /// `NAME=value` each.
+    pub(crate) environment: Vec<Vec<u8>>,
+    pub(crate) directory: Vec<u8>,
+    pub(crate) host_name: Vec<u8>,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) tmp_bytes: u64,
+    pub(crate) shm_bytes: u64,
+    pub(crate) workspace_target: Vec<u8>,
+    pub(crate) mounts: Vec<Mount>,
+    /// Where the link is, and what it says.
+    pub(crate) links: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Small files that Belljar writes itself: path and content.
+    pub(crate) files: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The kernel's number of the resource, and the most of it.
+    pub(crate) limits: Vec<(i32, u64)>,
+    pub(crate) filters: Vec<Vec<u8>>,
+}
+
+pub(crate) struct Mount {
+    pub(crate) source: Vec<u8>,
+    pub(crate) target: Vec<u8>,
+    pub(crate) writable: bool,
+}
+
+impl Plan {
+    pub(crate) fn decode(bytes: &[u8]) -> Outcome<Self> {
+        let mut rest = Reader(bytes);
+        if rest.number()? != MAGIC {
+            return Err(Failure::new("the plan is of another version", EINVAL));
+        }
+        let plan = Self {
+            zygote: rest.number()? != 0,
+            program: rest.bytes()?,
+            arguments: rest.list(Reader::bytes)?,
+            environment: rest.list(Reader::bytes)?,
+            directory: rest.bytes()?,
+            host_name: rest.bytes()?,
+            uid: rest.number()?,
+            gid: rest.number()?,
+            tmp_bytes: rest.wide()?,
+            shm_bytes: rest.wide()?,
+            workspace_target: rest.bytes()?,
+            mounts: rest.list(|r| {
+                let (source, target) = (r.bytes()?, r.bytes()?);
+                Ok(Mount { source, target, writable: r.number()? != 0 })
+            })?,
+            links: rest.list(|r| Ok((r.bytes()?, r.bytes()?)))?,
+            files: rest.list(|r| Ok((r.bytes()?, r.bytes()?)))?,
+            limits: rest.list(|r| Ok((r.number()?.cast_signed(), r.wide()?)))?,
+            filters: rest.list(Reader::bytes)?,
+        };
+        if rest.0.is_empty() { Ok(plan) } else { Err(malformed()) }
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn number(&mut self) -> Outcome<u32> {
+        let (head, tail) = self.0.split_first_chunk::<4>().ok_or_else(malformed)?;
+        self.0 = tail;
+        Ok(u32::from_le_bytes(*head))
+    }
+
+    fn wide(&mut self) -> Outcome<u64> {
+        let (low, high) = (self.number()?, self.number()?);
+        Ok(u64::from(high) << 32 | u64::from(low))
+    }
+
+    fn bytes(&mut self) -> Outcome<Vec<u8>> {
+        let length = self.number()? as usize;
+        let (head, tail) = self.0.split_at_checked(length).ok_or_else(malformed)?;
+        self.0 = tail;
+        Ok(head.to_vec())
+    }
+
+    fn list<T>(&mut self, one: impl Fn(&mut Self) -> Outcome<T>) -> Outcome<Vec<T>> {
+        let count = self.number()?;
+        (0..count).map(|_| one(self)).collect()
+    }
+}
+
+fn malformed() -> Failure {
+    Failure::new("the plan is malformed", EINVAL)
+}
