@@ -8,6 +8,7 @@ mod init;
 mod landlock;
 mod monitor;
 mod mounts;
+mod namespaces;
 mod outer;
 mod plan;
 mod report;

@@ -3,13 +3,11 @@
 use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 use crate::init::{self, Side};
 use crate::plan::Plan;
 use crate::sys::{self, EINVAL, Failure, Outcome};
-use crate::{confine, monitor, report, root};
+use crate::{confine, monitor, namespaces, report, root};
 
 /// The socket to the host.
 pub(crate) const CONTROL: RawFd = 0;
@@ -35,8 +33,8 @@ pub(crate) fn run() -> Outcome<()> {
     sys::new_session();
     sys::usual_file_mode();
     let received = receive()?;
-    let plan = Plan::decode(&read_all(&received.plan_file)?)?;
-    make_namespaces(&plan)?;
+    let plan = Plan::read(&received.plan_file)?;
+    namespaces::make(&plan)?;
 
     // Open while the monitor lives: the first process looks whether it still does.
     let (alive, monitor_holds) =
@@ -76,42 +74,6 @@ fn receive() -> Outcome<Received> {
         confine_library: one()?,
         groups: next.collect(),
     })
-}
-
-pub(crate) fn read_all(file: &OwnedFd) -> Outcome<Vec<u8>> {
-    let read = || {
-        let file = std::fs::File::from(file.try_clone()?);
-        let length = usize::try_from(file.metadata()?.len()).unwrap_or(0);
-        let mut bytes = vec![0; length];
-        file.read_exact_at(&mut bytes, 0)?;
-        Ok(bytes)
-    };
-    read().map_err(|e: std::io::Error| Failure::io("read the plan", &e))
-}
-
-fn make_namespaces(plan: &Plan) -> Outcome<()> {
-    let (uid, gid) = sys::effective_ids();
-    let all = sys::CLONE_NEWUSER
-        | sys::CLONE_NEWNS
-        | sys::CLONE_NEWPID
-        | sys::CLONE_NEWNET
-        | sys::CLONE_NEWIPC
-        | sys::CLONE_NEWUTS;
-    sys::unshare_namespaces("make namespaces", all)?;
-    map_ids(Path::new("/proc/self"), plan, (uid, gid))?;
-    sys::set_host_name(&plan.host_name)?;
-    sys::detach_propagation()
-}
-
-/// Maps one user and one group; nobody else exists in the namespace.
-pub(crate) fn map_ids(process: &Path, plan: &Plan, outside: (u32, u32)) -> Outcome<()> {
-    let write = |name: &str, text: String| {
-        std::fs::write(process.join(name), text)
-            .map_err(|e| Failure::io(format!("write {name}"), &e))
-    };
-    write("setgroups", "deny".into())?;
-    write("uid_map", format!("{} {} 1", plan.uid, outside.0))?;
-    write("gid_map", format!("{} {} 1", plan.gid, outside.1))
 }
 
 /// The first process of the jail, until the program is over.

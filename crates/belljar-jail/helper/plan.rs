@@ -1,5 +1,8 @@
 //! The plan as it arrives: lengths and bytes in a fixed order, written by the library's `wire.rs`.
 
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+
 use crate::sys::{EINVAL, Failure, Outcome};
 
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"BJP1");
@@ -34,6 +37,16 @@ pub(crate) struct Mount {
 }
 
 impl Plan {
+    pub(crate) fn read(file: &OwnedFd) -> Outcome<Self> {
+        let read = || {
+            let file = std::fs::File::from(file.try_clone()?);
+            let mut bytes = vec![0; usize::try_from(file.metadata()?.len()).unwrap_or(0)];
+            file.read_exact_at(&mut bytes, 0)?;
+            Ok(bytes)
+        };
+        Self::decode(&read().map_err(|e: std::io::Error| Failure::io("read the plan", &e))?)
+    }
+
     pub(crate) fn decode(bytes: &[u8]) -> Outcome<Self> {
         let mut rest = Reader(bytes);
         if rest.number()? != MAGIC {

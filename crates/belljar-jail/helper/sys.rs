@@ -127,6 +127,7 @@ unsafe extern "C" {
     fn umount2(target: *const c_char, flags: c_int) -> c_int;
     fn openat(directory: c_int, path: *const c_char, flags: c_int, ...) -> c_int;
     fn mkdirat(directory: c_int, path: *const c_char, mode: u32) -> c_int;
+    fn write(fd: c_int, bytes: *const c_void, length: usize) -> isize;
     fn fchdir(fd: c_int) -> c_int;
     fn dup2(from: c_int, to: c_int) -> c_int;
     fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
@@ -262,13 +263,6 @@ pub(crate) fn change_directory(to: &OwnedFd) -> Outcome<()> {
     check("change the directory", unsafe { fchdir(to.as_raw_fd()) }).map(drop)
 }
 
-pub(crate) fn unmount(path: &[u8]) -> Outcome<()> {
-    const MNT_DETACH: c_int = 2;
-    let path = c_string(path)?;
-    // SAFETY: a C string that lives through the call.
-    check("unmount", unsafe { umount2(path.as_ptr(), MNT_DETACH) }).map(drop)
-}
-
 pub(crate) fn open_at(step: &str, at: RawFd, path: &[u8], flags: c_int) -> Outcome<OwnedFd> {
     const MODE: u32 = 0o644;
     let path = c_string(path)?;
@@ -285,6 +279,12 @@ pub(crate) fn make_directory_at(at: RawFd, name: &[u8]) -> Outcome<()> {
         Err(failure) if failure.errno != EEXIST => Err(failure),
         _ => Ok(()),
     }
+}
+
+/// Writes a few bytes to a pipe, or not, when nobody reads it.
+pub(crate) fn write_once(fd: RawFd, bytes: &[u8]) {
+    // SAFETY: pointer and length are those of one slice.
+    unsafe { write(fd, bytes.as_ptr().cast(), bytes.len()) };
 }
 
 /// Puts a copy of `from` at the number `to`, where a program will find it.

@@ -20,12 +20,14 @@
 #![allow(dead_code, reason = "the helper's modules are shared; each program uses a part")]
 
 mod confine;
+mod enter;
 mod init;
 mod landlock;
 mod mounts;
+mod namespaces;
 mod plan;
 mod report;
 mod root;
 mod sys;
 
-mod enter;
+

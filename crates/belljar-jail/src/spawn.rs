@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -291,6 +291,7 @@ fn start_helper(control: OwnedFd) -> Result<Child, JailError> {
     use std::os::fd::AsRawFd;
     let program = format!("/proc/self/fd/{}", embedded::helper()?.as_raw_fd());
     Command::new(program)
+        .arg0("belljar-jail")
         .env_clear()
         .stdin(Stdio::from(control))
         .stdout(Stdio::null())
