@@ -3,9 +3,9 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::landlock;
-use crate::plan::Plan;
-use crate::sys::{self, EINVAL, Failure, Outcome};
+use super::landlock;
+use super::plan::Plan;
+use super::sys::{self, EINVAL, Failure, Outcome};
 
 const PR_CAPBSET_DROP: i32 = 24;
 const PR_SET_NO_NEW_PRIVS: i32 = 38;
@@ -21,7 +21,7 @@ const CAP_SYS_ADMIN: usize = 21;
 const ZYGOTE_CAPABILITIES: [usize; 2] = [CAP_SETPCAP, CAP_SYS_ADMIN];
 
 /// Takes everything that can be taken. Gives back the version of Landlock that holds, 0 for none.
-pub(crate) fn apply(plan: &Plan) -> Outcome<u32> {
+pub(super) fn apply(plan: &Plan) -> Outcome<u32> {
     for (resource, most) in &plan.limits {
         sys::limit(*resource, *most)?;
     }
@@ -35,7 +35,7 @@ pub(crate) fn apply(plan: &Plan) -> Outcome<u32> {
 }
 
 /// Keeps what a zygote needs, also across the start of its program.
-pub(crate) fn keep_for_zygote() -> Outcome<()> {
+pub(super) fn keep_for_zygote() -> Outcome<()> {
     never_more_privileges()?;
     drop_capabilities(&ZYGOTE_CAPABILITIES)?;
     for capability in ZYGOTE_CAPABILITIES {
@@ -46,7 +46,7 @@ pub(crate) fn keep_for_zygote() -> Outcome<()> {
 }
 
 /// For a process that only waits for others.
-pub(crate) fn drop_all_capabilities() -> Outcome<()> {
+pub(super) fn drop_all_capabilities() -> Outcome<()> {
     drop_capabilities(&[])
 }
 
@@ -67,7 +67,7 @@ fn drop_capabilities(kept: &[usize]) -> Outcome<()> {
 }
 
 /// Moves this process into control groups whose `cgroup.procs` the host opened.
-pub(crate) fn enter_groups(groups: &[OwnedFd]) -> Outcome<()> {
+pub(super) fn enter_groups(groups: &[OwnedFd]) -> Outcome<()> {
     for group in groups {
         let copy = group.try_clone().map_err(|e| Failure::io("enter a control group", &e))?;
         std::io::Write::write_all(&mut std::fs::File::from(copy), b"0")

@@ -1,17 +1,17 @@
 //! The functions that a zygote calls, and the way of a fork of it into a jail of its own.
 
-use std::ffi::{OsStr, c_int};
+use std::ffi::{CString, OsStr, c_char, c_int};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
-use crate::confine;
-use crate::init::{self, Side};
-use crate::mounts::READ_ONLY;
-use crate::namespaces::{map_ids, own_view};
-use crate::plan::Plan;
-use crate::root::{self, Kind};
-use crate::sys::{self, EINVAL, Failure, Outcome};
+use super::confine;
+use super::init::{self, Side};
+use super::mounts::READ_ONLY;
+use super::namespaces::{map_ids, own_view};
+use super::plan::Plan;
+use super::root::{self, Kind};
+use super::sys::{self, EINVAL, Failure, Outcome};
 
 struct Zygote {
     plan: Plan,
@@ -20,6 +20,7 @@ struct Zygote {
 }
 
 static ZYGOTE: OnceLock<Zygote> = OnceLock::new();
+static FAILURE: OnceLock<CString> = OnceLock::new();
 
 /// How many numbers [`belljar_enter`] takes.
 const NUMBERS: usize = 8;
@@ -70,8 +71,21 @@ pub unsafe extern "C" fn belljar_enter(numbers: *const c_int) -> c_int {
     answer(enter(numbers))
 }
 
+/// What the first failed call was doing, for people; empty when none has failed.
+#[unsafe(no_mangle)]
+pub extern "C" fn belljar_failure() -> *const c_char {
+    FAILURE.get().map_or(c"".as_ptr(), |text| text.as_ptr())
+}
+
 fn answer(outcome: Outcome<()>) -> c_int {
-    outcome.map_or_else(|failure| -failure.errno.max(1), |()| 0)
+    match outcome {
+        Ok(()) => 0,
+        Err(failure) => {
+            // The first one is what matters; it stays.
+            drop(CString::new(failure.step).map(|step| FAILURE.set(step)));
+            -failure.errno.max(1)
+        }
+    }
 }
 
 fn zygote() -> Outcome<&'static Zygote> {

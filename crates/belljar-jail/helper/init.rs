@@ -3,25 +3,25 @@
 
 use std::os::fd::RawFd;
 
-use crate::sys::{self, Outcome, SIGCHLD, SIGINT};
+use super::sys::{self, Outcome, SIGCHLD, SIGINT};
 
 const PR_SET_DUMPABLE: i32 = 4;
 
 /// Whom `fork` came back to.
-pub(crate) enum Side {
+pub(super) enum Side {
     /// The process that runs the program.
     Program,
     /// The first process, with what it needs for [`serve`].
     First(First),
 }
 
-pub(crate) struct First {
+pub(super) struct First {
     program: i32,
     signals: sys::SignalSet,
 }
 
 /// Forks the program's process. Signals that come before [`serve`] are kept.
-pub(crate) fn split() -> Outcome<Side> {
+pub(super) fn split() -> Outcome<Side> {
     let signals = sys::all_signals();
     let before = sys::block_signals(&signals);
     match sys::fork_process()? {
@@ -36,7 +36,7 @@ pub(crate) fn split() -> Outcome<Side> {
 
 impl First {
     /// Keeps only `kept` open, and out of the reach of the program, which runs as the same user.
-    pub(crate) fn withdraw(&self, kept: Option<RawFd>) -> Outcome<()> {
+    pub(super) fn withdraw(&self, kept: Option<RawFd>) -> Outcome<()> {
         const LAST: usize = u32::MAX as usize;
         sys::process_control("hide the first process", PR_SET_DUMPABLE, [0, 0])?;
         let Some(kept) = kept.and_then(|fd| usize::try_from(fd).ok()) else {
@@ -49,7 +49,7 @@ impl First {
     }
 
     /// Waits for the program's end; its status as `waitpid` gives it.
-    pub(crate) fn serve(&self) -> i32 {
+    pub(super) fn serve(&self) -> i32 {
         loop {
             while let Some((pid, status)) = sys::wait_for(-1, false) {
                 if pid == self.program {
@@ -67,7 +67,7 @@ impl First {
 }
 
 /// An exit code for a status: a shell's way, 128 and the signal.
-pub(crate) fn exit_code(status: i32) -> i32 {
+pub(super) fn exit_code(status: i32) -> i32 {
     match status & 0x7f {
         0 => (status >> 8) & 0xff,
         signal => 128 + signal,

@@ -5,9 +5,9 @@ use std::ffi::OsStr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::plan::Plan;
-use crate::root::DEVICES;
-use crate::sys::{self, Outcome, call, call_for_fd, word};
+use super::plan::Plan;
+use super::root::DEVICES;
+use super::sys::{self, Outcome, call, call_for_fd, word};
 
 const EXECUTE: u64 = 1;
 const WRITE_FILE: u64 = 1 << 1;
@@ -34,7 +34,7 @@ const TCP: u64 = 0b11;
 const SCOPES: u64 = 0b11;
 
 /// Restricts this process and gives back the version of Landlock, 0 where there is none.
-pub(crate) fn restrict(plan: &Plan) -> Outcome<u32> {
+pub(super) fn restrict(plan: &Plan) -> Outcome<u32> {
     let version = version();
     if version == 0 {
         return Ok(0);
@@ -44,8 +44,7 @@ pub(crate) fn restrict(plan: &Plan) -> Outcome<u32> {
         [handled, if version >= 4 { TCP } else { 0 }, if version >= 6 { SCOPES } else { 0 }];
     // Older kernels refuse what they do not know only when it is not zero.
     let arguments = [rules.as_ptr() as usize, size_of_val(&rules), 0, 0, 0];
-    let ruleset =
-        call_for_fd("make the Landlock rules", sys::LANDLOCK_CREATE_RULESET, arguments)?;
+    let ruleset = call_for_fd("make the Landlock rules", sys::LANDLOCK_CREATE_RULESET, arguments)?;
 
     let write = handled & NO_DEVICE_NODES;
     // What is in the root is what was mounted; its directories may be listed.
@@ -69,7 +68,8 @@ pub(crate) fn restrict(plan: &Plan) -> Outcome<u32> {
     Ok(version)
 }
 
-fn version() -> u32 {
+/// What the kernel has, 0 for nothing.
+pub(super) fn version() -> u32 {
     const ASK_VERSION: usize = 1;
     let asked = call("ask for Landlock", sys::LANDLOCK_CREATE_RULESET, [0, 0, ASK_VERSION, 0, 0]);
     asked.ok().and_then(|version| u32::try_from(version).ok()).unwrap_or(0)
@@ -92,7 +92,6 @@ fn allow(ruleset: &OwnedFd, path: &[u8], rights: u64) -> Outcome<()> {
     let directory = std::fs::metadata(OsStr::from_bytes(path)).is_ok_and(|found| found.is_dir());
     let rights = if directory { rights } else { rights & FILE_RIGHTS };
     let rule = Rule { rights, parent: place.as_raw_fd() };
-    let arguments =
-        [word(ruleset.as_raw_fd()), PATH_BENEATH, &raw const rule as usize, 0, 0];
+    let arguments = [word(ruleset.as_raw_fd()), PATH_BENEATH, &raw const rule as usize, 0, 0];
     call(&step, sys::LANDLOCK_ADD_RULE, arguments).map(drop)
 }

@@ -6,8 +6,8 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 
-use crate::sys::{self, Outcome, POLLIN, PollFd, SIGINT, SIGKILL};
-use crate::{report, root};
+use super::sys::{self, Outcome, POLLIN, PollFd, SIGINT, SIGKILL};
+use super::{report, root};
 
 const INTERRUPT: u8 = b'I';
 const KILL: u8 = b'K';
@@ -17,7 +17,7 @@ const TAKE: u8 = b'T';
 /// Serves the host until the jail's first process has ended, and everything in the jail with it.
 ///
 /// `alive` stays open as long as the monitor lives; the first process looks at its other end.
-pub(crate) fn watch(control: RawFd, first: i32, alive: RawFd) -> Outcome<()> {
+pub(super) fn watch(control: RawFd, first: i32, alive: RawFd) -> Outcome<()> {
     const ALIVE: RawFd = 1;
     const AFTER: usize = 2;
     sys::place(alive, ALIVE)?;

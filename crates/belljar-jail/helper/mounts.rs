@@ -4,19 +4,19 @@
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use crate::sys::{self, Outcome, c_string, call, call_for_fd, word};
+use super::sys::{self, Outcome, c_string, call, call_for_fd, word};
 
-pub(crate) const READ_ONLY: u64 = 1;
-pub(crate) const NO_SETUID: u64 = 2;
-pub(crate) const NO_DEVICES: u64 = 4;
-pub(crate) const NO_PROGRAMS: u64 = 8;
+pub(super) const READ_ONLY: u64 = 1;
+pub(super) const NO_SETUID: u64 = 2;
+pub(super) const NO_DEVICES: u64 = 4;
+pub(super) const NO_PROGRAMS: u64 = 8;
 
 const AT_EMPTY_PATH: usize = 0x1000;
 const AT_RECURSIVE: usize = 0x8000;
 const CLOSE_ON_EXEC: usize = 1;
 
 /// A detached copy of the tree of mounts at `source`.
-pub(crate) fn clone_tree(source: &[u8]) -> Outcome<OwnedFd> {
+pub(super) fn clone_tree(source: &[u8]) -> Outcome<OwnedFd> {
     const OPEN_TREE_CLONE: usize = 1;
     let step = format!("take {}", String::from_utf8_lossy(source));
     let path = c_string(source)?;
@@ -26,12 +26,12 @@ pub(crate) fn clone_tree(source: &[u8]) -> Outcome<OwnedFd> {
 }
 
 /// Adds `flags` to a tree of mounts, everywhere in it.
-pub(crate) fn restrict(tree: &OwnedFd, flags: u64) -> Outcome<()> {
+pub(super) fn restrict(tree: &OwnedFd, flags: u64) -> Outcome<()> {
     set_flags(tree.as_raw_fd(), c"", AT_EMPTY_PATH | AT_RECURSIVE, flags)
 }
 
 /// Adds `flags` to the root's own mount, not to those in it.
-pub(crate) fn restrict_root(flags: u64) -> Outcome<()> {
+pub(super) fn restrict_root(flags: u64) -> Outcome<()> {
     set_flags(sys::AT_FDCWD, c"/", 0, flags)
 }
 
@@ -49,7 +49,7 @@ fn set_flags(at: RawFd, path: &std::ffi::CStr, how: usize, flags: u64) -> Outcom
 }
 
 /// A new, detached file system with `options`.
-pub(crate) fn new_file_system(
+pub(super) fn new_file_system(
     kind: &str,
     options: &[(&str, &str)],
     flags: u64,
@@ -72,7 +72,7 @@ pub(crate) fn new_file_system(
 }
 
 /// Puts a detached tree at the place that `target` stands for.
-pub(crate) fn attach(tree: &OwnedFd, target: &OwnedFd, name: &[u8]) -> Outcome<()> {
+pub(super) fn attach(tree: &OwnedFd, target: &OwnedFd, name: &[u8]) -> Outcome<()> {
     const BOTH_BY_DESCRIPTOR: usize = 0x4 | 0x40;
     let step = format!("mount {}", String::from_utf8_lossy(name));
     let empty = c"".as_ptr() as usize;

@@ -2,13 +2,13 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use crate::plan::Plan;
-use crate::sys::{self, Failure, Outcome};
+use super::plan::Plan;
+use super::sys::{self, Failure, Outcome};
 
 const O_WRONLY: i32 = 1;
 
 /// All namespaces of a jail. The process namespace is the next child's.
-pub(crate) fn make(plan: &Plan) -> Outcome<()> {
+pub(super) fn make(plan: &Plan) -> Outcome<()> {
     let outside = sys::effective_ids();
     let all = sys::CLONE_NEWUSER
         | sys::CLONE_NEWNS
@@ -23,13 +23,13 @@ pub(crate) fn make(plan: &Plan) -> Outcome<()> {
 }
 
 /// This process in `/proc`, as it is mounted now.
-pub(crate) fn own_view() -> Outcome<OwnedFd> {
+pub(super) fn own_view() -> Outcome<OwnedFd> {
     let flags = sys::O_PATH | sys::O_DIRECTORY;
     sys::open_at("open /proc/self", sys::AT_FDCWD, b"/proc/self", flags)
 }
 
 /// Maps one user and one group; nobody else exists in the namespace.
-pub(crate) fn map_ids(view: &OwnedFd, plan: &Plan, outside: (u32, u32)) -> Outcome<()> {
+pub(super) fn map_ids(view: &OwnedFd, plan: &Plan, outside: (u32, u32)) -> Outcome<()> {
     let write = |name: &str, text: String| {
         let step = format!("write {name}");
         let file = sys::open_at(&step, view.as_raw_fd(), name.as_bytes(), O_WRONLY)?;

@@ -4,13 +4,13 @@ use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::init::{self, Side};
-use crate::plan::Plan;
-use crate::sys::{self, EINVAL, Failure, Outcome};
-use crate::{confine, monitor, namespaces, report, root};
+use super::init::{self, Side};
+use super::plan::Plan;
+use super::sys::{self, EINVAL, Failure, Outcome};
+use super::{confine, landlock, monitor, namespaces, report, root};
 
 /// The socket to the host.
-pub(crate) const CONTROL: RawFd = 0;
+pub(super) const CONTROL: RawFd = 0;
 /// Where the program finds its descriptors, from 0: nothing to read, output, errors, protocol in
 /// and out, and for a zygote the code it loads and the plan.
 const PROGRAM_DESCRIPTORS: usize = 7;
@@ -19,7 +19,7 @@ const PLAIN_DESCRIPTORS: usize = 5;
 const PR_SET_PDEATHSIG: i32 = 1;
 
 /// What came with the host's first message, in its order.
-pub(crate) struct Received {
+pub(super) struct Received {
     plan_file: OwnedFd,
     protocol_in: OwnedFd,
     protocol_out: OwnedFd,
@@ -29,7 +29,7 @@ pub(crate) struct Received {
     groups: Vec<OwnedFd>,
 }
 
-pub(crate) fn run() -> Outcome<()> {
+pub(super) fn run() -> Outcome<()> {
     sys::new_session();
     sys::usual_file_mode();
     let received = receive()?;
@@ -37,8 +37,7 @@ pub(crate) fn run() -> Outcome<()> {
     namespaces::make(&plan)?;
 
     // Open while the monitor lives: the first process looks whether it still does.
-    let (alive, monitor_holds) =
-        std::io::pipe().map_err(|e| Failure::io("make a pipe", &e))?;
+    let (alive, monitor_holds) = std::io::pipe().map_err(|e| Failure::io("make a pipe", &e))?;
     match sys::fork_process()? {
         Some(first) => {
             let watched = monitor::watch(CONTROL, first, monitor_holds.as_raw_fd());
@@ -63,8 +62,7 @@ fn receive() -> Outcome<Received> {
     let mut message = [0; 1];
     let (_, descriptors) = sys::receive(CONTROL, &mut message)?;
     let mut next = descriptors.into_iter();
-    let mut one =
-        || next.next().ok_or_else(|| Failure::new("too few descriptors came", EINVAL));
+    let mut one = || next.next().ok_or_else(|| Failure::new("too few descriptors came", EINVAL));
     Ok(Received {
         plan_file: one()?,
         protocol_in: one()?,
@@ -89,16 +87,20 @@ fn be_first(plan: &Plan, received: &Received, alive: &OwnedFd) -> Outcome<i32> {
         sys::unshare_namespaces("make a mount namespace", sys::CLONE_NEWNS)?;
     }
     let proc = root::build(plan)?;
-    let landlock = if plan.zygote { 0 } else { confine::apply(plan)? };
+    let landlock = if plan.zygote { landlock::version() } else { confine::apply(plan)? };
 
     // Closed when the program has been started; until then it can bring a failure.
     let (mut started, start_failed) =
         std::io::pipe().map_err(|e| Failure::io("make a pipe", &e))?;
+    // Out of the way of the numbers at which the program's descriptors go.
+    let control = sys::copy_high(CONTROL)?;
+    let start_failed = {
+        let copy = sys::copy_high(start_failed.as_raw_fd());
+        drop(start_failed);
+        copy?
+    };
     match init::split()? {
         Side::Program => {
-            // Copies out of the way of the numbers at which the program's descriptors go.
-            let control = sys::copy_high(CONTROL)?;
-            let start_failed = sys::copy_high(start_failed.as_raw_fd())?;
             let failure = start(plan, received);
             report::failed(control.as_raw_fd(), &failure);
             drop(std::io::Write::write_all(&mut std::fs::File::from(start_failed), b"!"));
@@ -155,8 +157,10 @@ fn place_descriptors(plan: &Plan, received: &Received) -> Outcome<()> {
         &received.plan_file,
     ];
     let count = if plan.zygote { PROGRAM_DESCRIPTORS } else { PLAIN_DESCRIPTORS };
-    let copies =
-        wanted[..count].iter().map(|fd| sys::copy_high(fd.as_raw_fd())).collect::<Outcome<Vec<_>>>()?;
+    let copies = wanted[..count]
+        .iter()
+        .map(|fd| sys::copy_high(fd.as_raw_fd()))
+        .collect::<Outcome<Vec<_>>>()?;
     for (number, copy) in (0..).zip(&copies) {
         sys::place(copy.as_raw_fd(), number)?;
     }

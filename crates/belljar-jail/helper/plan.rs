@@ -3,41 +3,41 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
-use crate::sys::{EINVAL, Failure, Outcome};
+use super::sys::{EINVAL, Failure, Outcome};
 
-pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"BJP1");
+pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"BJP1");
 
-pub(crate) struct Plan {
-    pub(crate) zygote: bool,
-    pub(crate) program: Vec<u8>,
-    pub(crate) arguments: Vec<Vec<u8>>,
+pub(super) struct Plan {
+    pub(super) zygote: bool,
+    pub(super) program: Vec<u8>,
+    pub(super) arguments: Vec<Vec<u8>>,
     /// `NAME=value` each.
-    pub(crate) environment: Vec<Vec<u8>>,
-    pub(crate) directory: Vec<u8>,
-    pub(crate) host_name: Vec<u8>,
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
-    pub(crate) tmp_bytes: u64,
-    pub(crate) shm_bytes: u64,
-    pub(crate) workspace_target: Vec<u8>,
-    pub(crate) mounts: Vec<Mount>,
+    pub(super) environment: Vec<Vec<u8>>,
+    pub(super) directory: Vec<u8>,
+    pub(super) host_name: Vec<u8>,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) tmp_bytes: u64,
+    pub(super) shm_bytes: u64,
+    pub(super) workspace_target: Vec<u8>,
+    pub(super) mounts: Vec<Mount>,
     /// Where the link is, and what it says.
-    pub(crate) links: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(super) links: Vec<(Vec<u8>, Vec<u8>)>,
     /// Small files that Belljar writes itself: path and content.
-    pub(crate) files: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(super) files: Vec<(Vec<u8>, Vec<u8>)>,
     /// The kernel's number of the resource, and the most of it.
-    pub(crate) limits: Vec<(i32, u64)>,
-    pub(crate) filters: Vec<Vec<u8>>,
+    pub(super) limits: Vec<(i32, u64)>,
+    pub(super) filters: Vec<Vec<u8>>,
 }
 
-pub(crate) struct Mount {
-    pub(crate) source: Vec<u8>,
-    pub(crate) target: Vec<u8>,
-    pub(crate) writable: bool,
+pub(super) struct Mount {
+    pub(super) source: Vec<u8>,
+    pub(super) target: Vec<u8>,
+    pub(super) writable: bool,
 }
 
 impl Plan {
-    pub(crate) fn read(file: &OwnedFd) -> Outcome<Self> {
+    pub(super) fn read(file: &OwnedFd) -> Outcome<Self> {
         let read = || {
             let file = std::fs::File::from(file.try_clone()?);
             let mut bytes = vec![0; usize::try_from(file.metadata()?.len()).unwrap_or(0)];
@@ -47,7 +47,7 @@ impl Plan {
         Self::decode(&read().map_err(|e: std::io::Error| Failure::io("read the plan", &e))?)
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Outcome<Self> {
+    pub(super) fn decode(bytes: &[u8]) -> Outcome<Self> {
         let mut rest = Reader(bytes);
         if rest.number()? != MAGIC {
             return Err(Failure::new("the plan is of another version", EINVAL));

@@ -2,24 +2,24 @@
 
 use std::os::fd::RawFd;
 
-use crate::sys::{self, Failure};
+use super::sys::{self, Failure};
 
-pub(crate) const READY: u8 = b'R';
-pub(crate) const FAILED: u8 = b'F';
-pub(crate) const ENDED: u8 = b'X';
-pub(crate) const MOUNT: u8 = b'M';
+pub(super) const READY: u8 = b'R';
+pub(super) const FAILED: u8 = b'F';
+pub(super) const ENDED: u8 = b'X';
+pub(super) const MOUNT: u8 = b'M';
 
 /// The longest message in either direction.
-pub(crate) const MOST_BYTES: usize = 8 * 1024;
+pub(super) const MOST_BYTES: usize = 8 * 1024;
 
 /// The program runs, with this version of Landlock and with or without `/proc`.
-pub(crate) fn ready(socket: RawFd, landlock: u32, proc: bool) {
+pub(super) fn ready(socket: RawFd, landlock: u32, proc: bool) {
     let mut message = vec![READY, u8::from(proc)];
     message.extend(landlock.to_le_bytes());
     tell(socket, &message);
 }
 
-pub(crate) fn failed(socket: RawFd, failure: &Failure) {
+pub(super) fn failed(socket: RawFd, failure: &Failure) {
     let mut message = vec![FAILED];
     message.extend(failure.errno.to_le_bytes());
     message.extend(failure.step.bytes().take(MOST_BYTES / 2));
@@ -27,7 +27,7 @@ pub(crate) fn failed(socket: RawFd, failure: &Failure) {
 }
 
 /// The program is over, with this status as `waitpid` gives it.
-pub(crate) fn ended(socket: RawFd, status: i32) {
+pub(super) fn ended(socket: RawFd, status: i32) {
     let mut message = vec![ENDED];
     message.extend(status.to_le_bytes());
     tell(socket, &message);

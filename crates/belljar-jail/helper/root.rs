@@ -5,15 +5,15 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::mounts::{
+use super::mounts::{
     NO_DEVICES, NO_PROGRAMS, NO_SETUID, READ_ONLY, attach, clone_tree, new_file_system, restrict,
     restrict_root,
 };
-use crate::plan::Plan;
-use crate::sys::{self, ENOENT, Failure, Outcome};
+use super::plan::Plan;
+use super::sys::{self, ENOENT, Failure, Outcome};
 
 /// Devices without state or danger. No terminal, no disk, no kernel log.
-pub(crate) const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
+pub(super) const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
 /// Room for directories, links and the small files that Belljar writes.
 const ROOT_BYTES: &str = "4194304";
@@ -30,8 +30,9 @@ const DEVICE_LINKS: [(&str, &str); 4] = [
 ];
 
 /// Builds the root and changes into it. True when `/proc` could be mounted.
-pub(crate) fn build(plan: &Plan) -> Outcome<bool> {
-    let trees = plan.mounts.iter().map(|m| take(&m.source, m.writable)).collect::<Outcome<Vec<_>>>()?;
+pub(super) fn build(plan: &Plan) -> Outcome<bool> {
+    let trees =
+        plan.mounts.iter().map(|m| take(&m.source, m.writable)).collect::<Outcome<Vec<_>>>()?;
     let devices = DEVICES
         .iter()
         .map(|name| clone_tree(format!("/dev/{name}").as_bytes()))
@@ -68,10 +69,9 @@ pub(crate) fn build(plan: &Plan) -> Outcome<bool> {
 }
 
 /// What each program gets for itself alone, also when a zygote made the rest: `/tmp` and `/dev/shm`.
-pub(crate) fn mount_scratch(plan: &Plan) -> Outcome<()> {
+pub(super) fn mount_scratch(plan: &Plan) -> Outcome<()> {
     for (path, bytes) in [("/tmp", plan.tmp_bytes), ("/dev/shm", plan.shm_bytes)] {
-        let options =
-            [("size", &*bytes.to_string()), ("nr_inodes", MOST_FILES), ("mode", "1777")];
+        let options = [("size", &*bytes.to_string()), ("nr_inodes", MOST_FILES), ("mode", "1777")];
         let tree = new_file_system("tmpfs", &options, NO_SETUID | NO_DEVICES)?;
         put(&tree, path.as_bytes(), Kind::Directory)?;
     }
@@ -80,7 +80,7 @@ pub(crate) fn mount_scratch(plan: &Plan) -> Outcome<()> {
 
 /// Mounts the `/proc` of this process's own namespace; false where the system does not let us
 /// (in a container that hides parts of its own).
-pub(crate) fn mount_proc(flags: u64) -> Outcome<bool> {
+pub(super) fn mount_proc(flags: u64) -> Outcome<bool> {
     let place = make_path(b"/proc", Kind::Directory)?;
     match new_file_system("proc", &[], flags | NO_SETUID | NO_DEVICES | NO_PROGRAMS) {
         Ok(tree) => attach(&tree, &place, b"/proc").map(|()| true),
@@ -90,7 +90,7 @@ pub(crate) fn mount_proc(flags: u64) -> Outcome<bool> {
 }
 
 /// A detached copy of the host's `source` with the flags that it shall have in the jail.
-pub(crate) fn take(source: &[u8], writable: bool) -> Outcome<OwnedFd> {
+pub(super) fn take(source: &[u8], writable: bool) -> Outcome<OwnedFd> {
     let tree = clone_tree(source)?;
     let flags = NO_SETUID | NO_DEVICES | if writable { 0 } else { READ_ONLY };
     restrict(&tree, flags)?;
@@ -98,12 +98,12 @@ pub(crate) fn take(source: &[u8], writable: bool) -> Outcome<OwnedFd> {
 }
 
 /// Puts `tree` at a path in the jail, below the current directory.
-pub(crate) fn put(tree: &OwnedFd, path: &[u8], kind: Kind) -> Outcome<()> {
+pub(super) fn put(tree: &OwnedFd, path: &[u8], kind: Kind) -> Outcome<()> {
     attach(tree, &make_path(path, kind)?, path)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(super) enum Kind {
     File,
     Directory,
 }
@@ -135,11 +135,8 @@ fn make_path(path: &[u8], kind: Kind) -> Outcome<OwnedFd> {
             return Err(Failure::new(step(), sys::EINVAL));
         }
         let end = names.peek().is_none();
-        let flags = if end && kind == Kind::File {
-            sys::O_PATH | sys::O_NOFOLLOW
-        } else {
-            directory
-        };
+        let flags =
+            if end && kind == Kind::File { sys::O_PATH | sys::O_NOFOLLOW } else { directory };
         at = match sys::open_at(&step(), at.as_raw_fd(), name, flags) {
             Err(failure) if failure.errno == ENOENT => {
                 if end && kind == Kind::File {

@@ -8,64 +8,64 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// What did not work, as it is told to the host.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(super) struct Failure {
     /// What was being done, for people.
-    pub(crate) step: String,
+    pub(super) step: String,
     /// The system's number for why not.
-    pub(crate) errno: i32,
+    pub(super) errno: i32,
 }
 
-pub(crate) type Outcome<T> = Result<T, Failure>;
+pub(super) type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
-    pub(crate) fn new(step: impl Into<String>, errno: i32) -> Self {
+    pub(super) fn new(step: impl Into<String>, errno: i32) -> Self {
         Self { step: step.into(), errno }
     }
 
     /// From `errno` as the last call left it.
-    pub(crate) fn last(step: impl Into<String>) -> Self {
+    pub(super) fn last(step: impl Into<String>) -> Self {
         Self::io(step, &std::io::Error::last_os_error())
     }
 
-    pub(crate) fn io(step: impl Into<String>, error: &std::io::Error) -> Self {
+    pub(super) fn io(step: impl Into<String>, error: &std::io::Error) -> Self {
         Self::new(step, error.raw_os_error().unwrap_or(EINVAL))
     }
 }
 
-pub(crate) const EPERM: i32 = 1;
-pub(crate) const ENOENT: i32 = 2;
-pub(crate) const EINTR: i32 = 4;
-pub(crate) const EEXIST: i32 = 17;
-pub(crate) const EINVAL: i32 = 22;
+pub(super) const EPERM: i32 = 1;
+pub(super) const ENOENT: i32 = 2;
+pub(super) const EINTR: i32 = 4;
+pub(super) const EEXIST: i32 = 17;
+pub(super) const EINVAL: i32 = 22;
 
-pub(crate) const SIGINT: c_int = 2;
-pub(crate) const SIGKILL: c_int = 9;
-pub(crate) const SIGCHLD: c_int = 17;
+pub(super) const SIGINT: c_int = 2;
+pub(super) const SIGKILL: c_int = 9;
+pub(super) const SIGCHLD: c_int = 17;
 const LAST_CLASSIC_SIGNAL: c_int = 31;
 
-pub(crate) const CLONE_NEWNS: c_int = 0x0002_0000;
-pub(crate) const CLONE_NEWCGROUP: c_int = 0x0200_0000;
-pub(crate) const CLONE_NEWUTS: c_int = 0x0400_0000;
-pub(crate) const CLONE_NEWIPC: c_int = 0x0800_0000;
-pub(crate) const CLONE_NEWUSER: c_int = 0x1000_0000;
-pub(crate) const CLONE_NEWPID: c_int = 0x2000_0000;
-pub(crate) const CLONE_NEWNET: c_int = 0x4000_0000;
+pub(super) const CLONE_NEWNS: c_int = 0x0002_0000;
+pub(super) const CLONE_NEWCGROUP: c_int = 0x0200_0000;
+pub(super) const CLONE_NEWUTS: c_int = 0x0400_0000;
+pub(super) const CLONE_NEWIPC: c_int = 0x0800_0000;
+pub(super) const CLONE_NEWUSER: c_int = 0x1000_0000;
+pub(super) const CLONE_NEWPID: c_int = 0x2000_0000;
+pub(super) const CLONE_NEWNET: c_int = 0x4000_0000;
 
-pub(crate) const O_CREAT: c_int = 0o100;
-pub(crate) const O_EXCL: c_int = 0o200;
-pub(crate) const O_PATH: c_int = 0o10_000_000;
-pub(crate) const O_CLOEXEC: c_int = 0o2_000_000;
+pub(super) const O_CREAT: c_int = 0o100;
+pub(super) const O_EXCL: c_int = 0o200;
+pub(super) const O_PATH: c_int = 0o10_000_000;
+pub(super) const O_CLOEXEC: c_int = 0o2_000_000;
 #[cfg(target_arch = "x86_64")]
-pub(crate) const O_DIRECTORY: c_int = 0o200_000;
+pub(super) const O_DIRECTORY: c_int = 0o200_000;
 #[cfg(target_arch = "x86_64")]
-pub(crate) const O_NOFOLLOW: c_int = 0o400_000;
+pub(super) const O_NOFOLLOW: c_int = 0o400_000;
 #[cfg(target_arch = "aarch64")]
-pub(crate) const O_DIRECTORY: c_int = 0o40_000;
+pub(super) const O_DIRECTORY: c_int = 0o40_000;
 #[cfg(target_arch = "aarch64")]
-pub(crate) const O_NOFOLLOW: c_int = 0o100_000;
-pub(crate) const AT_FDCWD: RawFd = -100;
+pub(super) const O_NOFOLLOW: c_int = 0o100_000;
+pub(super) const AT_FDCWD: RawFd = -100;
 
-pub(crate) const POLLIN: i16 = 1;
+pub(super) const POLLIN: i16 = 1;
 
 /// Numbers that differ between processors; the newer calls have one number everywhere.
 #[cfg(target_arch = "x86_64")]
@@ -84,27 +84,27 @@ mod number {
     pub(super) const RECVMSG: i64 = 212;
     pub(super) const SENDMSG: i64 = 211;
 }
-pub(crate) const OPEN_TREE: i64 = 428;
-pub(crate) const MOVE_MOUNT: i64 = 429;
-pub(crate) const FSOPEN: i64 = 430;
-pub(crate) const FSCONFIG: i64 = 431;
-pub(crate) const FSMOUNT: i64 = 432;
+pub(super) const OPEN_TREE: i64 = 428;
+pub(super) const MOVE_MOUNT: i64 = 429;
+pub(super) const FSOPEN: i64 = 430;
+pub(super) const FSCONFIG: i64 = 431;
+pub(super) const FSMOUNT: i64 = 432;
 const PIDFD_OPEN: i64 = 434;
 const CLOSE_RANGE: i64 = 436;
-pub(crate) const MOUNT_SETATTR: i64 = 442;
-pub(crate) const LANDLOCK_CREATE_RULESET: i64 = 444;
-pub(crate) const LANDLOCK_ADD_RULE: i64 = 445;
-pub(crate) const LANDLOCK_RESTRICT_SELF: i64 = 446;
+pub(super) const MOUNT_SETATTR: i64 = 442;
+pub(super) const LANDLOCK_CREATE_RULESET: i64 = 444;
+pub(super) const LANDLOCK_ADD_RULE: i64 = 445;
+pub(super) const LANDLOCK_RESTRICT_SELF: i64 = 446;
 
 #[repr(C)]
-pub(crate) struct PollFd {
-    pub(crate) fd: RawFd,
-    pub(crate) events: i16,
-    pub(crate) revents: i16,
+pub(super) struct PollFd {
+    pub(super) fd: RawFd,
+    pub(super) events: i16,
+    pub(super) revents: i16,
 }
 
 /// The C library's set of signals: 1024 bits.
-pub(crate) type SignalSet = [c_ulong; 16];
+pub(super) type SignalSet = [c_ulong; 16];
 
 unsafe extern "C" {
     fn syscall(number: c_long, ...) -> c_long;
@@ -148,16 +148,16 @@ unsafe extern "C" {
 }
 
 /// A descriptor or another signed number as a system call's argument.
-pub(crate) fn word(value: RawFd) -> usize {
+pub(super) fn word(value: RawFd) -> usize {
     (value as isize).cast_unsigned()
 }
 
-pub(crate) fn c_string(bytes: &[u8]) -> Outcome<CString> {
+pub(super) fn c_string(bytes: &[u8]) -> Outcome<CString> {
     CString::new(bytes).map_err(|_| Failure::new("a text of the plan holds a NUL", EINVAL))
 }
 
 /// Any system call. Pointers among the arguments must be valid for what the call does with them.
-pub(crate) fn call(step: &str, number: i64, arguments: [usize; 5]) -> Outcome<usize> {
+pub(super) fn call(step: &str, number: i64, arguments: [usize; 5]) -> Outcome<usize> {
     let [a, b, c, d, e] = arguments;
     // SAFETY: five words are passed on; the callers in this directory pass pointers to live values
     // of the layout the named call expects.
@@ -166,7 +166,7 @@ pub(crate) fn call(step: &str, number: i64, arguments: [usize; 5]) -> Outcome<us
 }
 
 /// A system call that gives back a new descriptor.
-pub(crate) fn call_for_fd(step: &str, number: i64, arguments: [usize; 5]) -> Outcome<OwnedFd> {
+pub(super) fn call_for_fd(step: &str, number: i64, arguments: [usize; 5]) -> Outcome<OwnedFd> {
     let raw = call(step, number, arguments)?;
     let raw = RawFd::try_from(raw).map_err(|_| Failure::new(step, EINVAL))?;
     // SAFETY: the kernel just made this descriptor and nobody else knows it.
@@ -178,40 +178,40 @@ fn check(step: &str, result: c_int) -> Outcome<c_int> {
 }
 
 /// `Some(pid)` in the parent, `None` in the child.
-pub(crate) fn fork_process() -> Outcome<Option<c_int>> {
+pub(super) fn fork_process() -> Outcome<Option<c_int>> {
     // SAFETY: the helper has one thread, and so has a Python that has just forked itself.
     let pid = check("fork", unsafe { fork() })?;
     Ok((pid > 0).then_some(pid))
 }
 
-pub(crate) fn leave(status: c_int) -> ! {
+pub(super) fn leave(status: c_int) -> ! {
     // SAFETY: ends this process at once, without running anything that a parent copied into it.
     unsafe { _exit(status) }
 }
 
-pub(crate) fn unshare_namespaces(step: &str, flags: c_int) -> Outcome<()> {
+pub(super) fn unshare_namespaces(step: &str, flags: c_int) -> Outcome<()> {
     // SAFETY: takes a number only.
     check(step, unsafe { unshare(flags) }).map(drop)
 }
 
-pub(crate) fn join_namespace(step: &str, fd: &OwnedFd, kind: c_int) -> Outcome<()> {
+pub(super) fn join_namespace(step: &str, fd: &OwnedFd, kind: c_int) -> Outcome<()> {
     // SAFETY: takes numbers only.
     check(step, unsafe { setns(fd.as_raw_fd(), kind) }).map(drop)
 }
 
 /// A session and process group of its own, so that no terminal and no `kill(0, …)` reaches across.
-pub(crate) fn new_session() {
+pub(super) fn new_session() {
     // SAFETY: no arguments; fails only when this is a group leader already, which is as good.
     unsafe { setsid() };
 }
 
-pub(crate) fn send_signal(pid: c_int, number: c_int) {
+pub(super) fn send_signal(pid: c_int, number: c_int) {
     // SAFETY: takes numbers only; a process that is gone needs no signal.
     unsafe { kill(pid, number) };
 }
 
 /// Waits for `pid` (or any child, with -1); `None` when none is left or, without `block`, ready.
-pub(crate) fn wait_for(pid: c_int, block: bool) -> Option<(c_int, c_int)> {
+pub(super) fn wait_for(pid: c_int, block: bool) -> Option<(c_int, c_int)> {
     const WNOHANG: c_int = 1;
     loop {
         let mut status = 0;
@@ -228,18 +228,18 @@ pub(crate) fn wait_for(pid: c_int, block: bool) -> Option<(c_int, c_int)> {
     }
 }
 
-pub(crate) fn process_control(step: &str, option: c_int, arguments: [usize; 2]) -> Outcome<()> {
+pub(super) fn process_control(step: &str, option: c_int, arguments: [usize; 2]) -> Outcome<()> {
     // SAFETY: the options used here take numbers only.
     check(step, unsafe { prctl(option, arguments[0], arguments[1], 0_usize, 0_usize) }).map(drop)
 }
 
-pub(crate) fn set_host_name(name: &[u8]) -> Outcome<()> {
+pub(super) fn set_host_name(name: &[u8]) -> Outcome<()> {
     // SAFETY: pointer and length are those of one slice.
     check("set the host name", unsafe { sethostname(name.as_ptr().cast(), name.len()) }).map(drop)
 }
 
 /// Stops what happens to mounts here from being seen elsewhere.
-pub(crate) fn detach_propagation() -> Outcome<()> {
+pub(super) fn detach_propagation() -> Outcome<()> {
     const MS_REC: c_ulong = 0x4000;
     const MS_SLAVE: c_ulong = 1 << 19;
     let null = std::ptr::null();
@@ -249,7 +249,7 @@ pub(crate) fn detach_propagation() -> Outcome<()> {
 }
 
 /// Makes the current directory the root and forgets the old one.
-pub(crate) fn change_root_to_here() -> Outcome<()> {
+pub(super) fn change_root_to_here() -> Outcome<()> {
     const MNT_DETACH: c_int = 2;
     let here = c".".as_ptr() as usize;
     call("pivot_root", number::PIVOT_ROOT, [here, here, 0, 0, 0])?;
@@ -258,12 +258,12 @@ pub(crate) fn change_root_to_here() -> Outcome<()> {
     std::env::set_current_dir("/").map_err(|e| Failure::io("enter the new root", &e))
 }
 
-pub(crate) fn change_directory(to: &OwnedFd) -> Outcome<()> {
+pub(super) fn change_directory(to: &OwnedFd) -> Outcome<()> {
     // SAFETY: a number only.
     check("change the directory", unsafe { fchdir(to.as_raw_fd()) }).map(drop)
 }
 
-pub(crate) fn open_at(step: &str, at: RawFd, path: &[u8], flags: c_int) -> Outcome<OwnedFd> {
+pub(super) fn open_at(step: &str, at: RawFd, path: &[u8], flags: c_int) -> Outcome<OwnedFd> {
     const MODE: u32 = 0o644;
     let path = c_string(path)?;
     // SAFETY: a C string that lives through the call.
@@ -272,7 +272,7 @@ pub(crate) fn open_at(step: &str, at: RawFd, path: &[u8], flags: c_int) -> Outco
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-pub(crate) fn make_directory_at(at: RawFd, name: &[u8]) -> Outcome<()> {
+pub(super) fn make_directory_at(at: RawFd, name: &[u8]) -> Outcome<()> {
     let path = c_string(name)?;
     // SAFETY: a C string that lives through the call.
     match check("make a directory", unsafe { mkdirat(at, path.as_ptr(), 0o755) }) {
@@ -282,21 +282,21 @@ pub(crate) fn make_directory_at(at: RawFd, name: &[u8]) -> Outcome<()> {
 }
 
 /// Writes a few bytes to a pipe, or not, when nobody reads it.
-pub(crate) fn write_once(fd: RawFd, bytes: &[u8]) {
+pub(super) fn write_once(fd: RawFd, bytes: &[u8]) {
     // SAFETY: pointer and length are those of one slice.
     unsafe { write(fd, bytes.as_ptr().cast(), bytes.len()) };
 }
 
 /// Puts a copy of `from` at the number `to`, where a program will find it.
-pub(crate) fn place(from: RawFd, to: RawFd) -> Outcome<()> {
+pub(super) fn place(from: RawFd, to: RawFd) -> Outcome<()> {
     // SAFETY: numbers only; whatever was at `to` is meant to be replaced.
     check("place a descriptor", unsafe { dup2(from, to) }).map(drop)
 }
 
 /// A copy above all numbers that [`place`] uses, closed on exec.
-pub(crate) fn copy_high(fd: RawFd) -> Outcome<OwnedFd> {
+pub(super) fn copy_high(fd: RawFd) -> Outcome<OwnedFd> {
     const F_DUPFD_CLOEXEC: c_int = 1030;
-    const ABOVE_THE_PLACED: c_int = 64;
+    const ABOVE_THE_PLACED: c_int = 16;
     // SAFETY: numbers only.
     let raw = unsafe { fcntl(fd, F_DUPFD_CLOEXEC, ABOVE_THE_PLACED) };
     let raw = check("copy a descriptor", raw)?;
@@ -305,7 +305,7 @@ pub(crate) fn copy_high(fd: RawFd) -> Outcome<OwnedFd> {
 }
 
 /// Closes every descriptor from `first` to `last`.
-pub(crate) fn close_all(first: usize, last: usize) -> Outcome<()> {
+pub(super) fn close_all(first: usize, last: usize) -> Outcome<()> {
     if first > last {
         return Ok(());
     }
@@ -313,19 +313,19 @@ pub(crate) fn close_all(first: usize, last: usize) -> Outcome<()> {
 }
 
 /// Has every descriptor from `first` on closed when the program starts.
-pub(crate) fn close_on_exec(first: usize) -> Outcome<()> {
+pub(super) fn close_on_exec(first: usize) -> Outcome<()> {
     const CLOSE_RANGE_CLOEXEC: usize = 4;
     let last = u32::MAX as usize;
     call("close descriptors", CLOSE_RANGE, [first, last, CLOSE_RANGE_CLOEXEC, 0, 0]).map(drop)
 }
 
-pub(crate) fn limit(resource: c_int, most: u64) -> Outcome<()> {
+pub(super) fn limit(resource: c_int, most: u64) -> Outcome<()> {
     // SAFETY: the array has the layout of `struct rlimit` on 64-bit Linux.
     let result = unsafe { setrlimit(resource, &raw const *&[most, most]) };
     check(&format!("set resource limit {resource}"), result).map(drop)
 }
 
-pub(crate) fn all_signals() -> SignalSet {
+pub(super) fn all_signals() -> SignalSet {
     let mut set = [0; 16];
     // SAFETY: the array is as large as the C library's type.
     unsafe { sigfillset(&raw mut set) };
@@ -333,7 +333,7 @@ pub(crate) fn all_signals() -> SignalSet {
 }
 
 /// Sets the blocked signals and gives back the earlier ones.
-pub(crate) fn block_signals(set: &SignalSet) -> SignalSet {
+pub(super) fn block_signals(set: &SignalSet) -> SignalSet {
     const SIG_SETMASK: c_int = 2;
     let mut old = [0; 16];
     // SAFETY: both arrays are as large as the C library's type.
@@ -341,13 +341,13 @@ pub(crate) fn block_signals(set: &SignalSet) -> SignalSet {
     old
 }
 
-pub(crate) fn next_signal(set: &SignalSet) -> c_int {
+pub(super) fn next_signal(set: &SignalSet) -> c_int {
     // SAFETY: the array is as large as the C library's type; no details are asked for.
     unsafe { sigwaitinfo(&raw const *set, std::ptr::null_mut()) }
 }
 
 /// Undoes what a runtime did to signals, so that a program starts as from a shell.
-pub(crate) fn default_signals() {
+pub(super) fn default_signals() {
     const SIG_DFL: usize = 0;
     for number in 1..=LAST_CLASSIC_SIGNAL {
         // SAFETY: numbers only; the two signals that cannot be changed are left as they are.
@@ -356,35 +356,39 @@ pub(crate) fn default_signals() {
     block_signals(&[0; 16]);
 }
 
-pub(crate) fn wait_readable(fds: &mut [PollFd]) -> bool {
+pub(super) fn wait_readable(fds: &mut [PollFd]) -> bool {
     // SAFETY: pointer and length are those of one slice.
     unsafe { poll(fds.as_mut_ptr(), fds.len() as c_ulong, -1) > 0 }
 }
 
 /// Whether the other end of a pipe is closed already.
-pub(crate) fn hung_up(fd: &OwnedFd) -> bool {
+pub(super) fn hung_up(fd: &OwnedFd) -> bool {
     const POLLHUP: i16 = 16;
     let mut one = PollFd { fd: fd.as_raw_fd(), events: 0, revents: 0 };
     // SAFETY: one live element.
     unsafe { poll(&raw mut one, 1, 0) > 0 && one.revents & POLLHUP != 0 }
 }
 
-pub(crate) fn effective_ids() -> (u32, u32) {
+pub(super) fn effective_ids() -> (u32, u32) {
     // SAFETY: no arguments, never fail.
     unsafe { (geteuid(), getegid()) }
 }
 
-pub(crate) fn usual_file_mode() {
+pub(super) fn usual_file_mode() {
     // SAFETY: a number only.
     unsafe { umask(0o022) };
 }
 
-pub(crate) fn watch_process(pid: c_int) -> Outcome<OwnedFd> {
+pub(super) fn watch_process(pid: c_int) -> Outcome<OwnedFd> {
     call_for_fd("watch the jail's first process", PIDFD_OPEN, [word(pid), 0, 0, 0, 0])
 }
 
 /// Becomes another program; comes back only when that failed.
-pub(crate) fn become_program(path: &[u8], arguments: &[Vec<u8>], environment: &[Vec<u8>]) -> Failure {
+pub(super) fn become_program(
+    path: &[u8],
+    arguments: &[Vec<u8>],
+    environment: &[Vec<u8>],
+) -> Failure {
     match try_become(path, arguments, environment) {
         Ok(never) => match never {},
         Err(failure) => failure,
@@ -401,8 +405,7 @@ fn try_become(
         .chain(arguments.iter().map(Vec::as_slice))
         .map(c_string)
         .collect::<Outcome<Vec<_>>>()?;
-    let environment =
-        environment.iter().map(|pair| c_string(pair)).collect::<Outcome<Vec<_>>>()?;
+    let environment = environment.iter().map(|pair| c_string(pair)).collect::<Outcome<Vec<_>>>()?;
     let pointers = |texts: &[CString]| {
         texts.iter().map(|t| t.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>()
     };
@@ -413,7 +416,7 @@ fn try_become(
 }
 
 /// `struct __user_cap_header_struct` and the two halves of the 64 capability bits.
-pub(crate) fn set_capabilities(bits: u32) -> Outcome<()> {
+pub(super) fn set_capabilities(bits: u32) -> Outcome<()> {
     const VERSION_3: u32 = 0x2008_0522;
     let header: [u32; 2] = [VERSION_3, 0];
     // Effective, permitted, inheritable; then the same for bits 32 and up, of which none is kept.
@@ -423,7 +426,7 @@ pub(crate) fn set_capabilities(bits: u32) -> Outcome<()> {
 }
 
 /// `program` is an array of `struct sock_filter`, as the plan carries it.
-pub(crate) fn install_filter(program: &[u8]) -> Outcome<()> {
+pub(super) fn install_filter(program: &[u8]) -> Outcome<()> {
     const SET_MODE_FILTER: usize = 1;
     const INSTRUCTION_BYTES: usize = 8;
     #[repr(C)]
@@ -461,7 +464,7 @@ struct MessageHeader {
 }
 
 /// The most descriptors one message may bring.
-pub(crate) const MOST_DESCRIPTORS: usize = 16;
+pub(super) const MOST_DESCRIPTORS: usize = 16;
 /// `struct cmsghdr` in words of eight bytes, before the descriptors.
 const CONTROL_HEADER_BYTES: usize = 16;
 const CONTROL_WORDS: usize = 2 + MOST_DESCRIPTORS / 2;
@@ -469,7 +472,7 @@ const SOL_SOCKET: u64 = 1;
 const SCM_RIGHTS: u64 = 1;
 
 /// Receives one message and the descriptors with it; no bytes mean that the other side has gone.
-pub(crate) fn receive(socket: RawFd, buffer: &mut [u8]) -> Outcome<(usize, Vec<OwnedFd>)> {
+pub(super) fn receive(socket: RawFd, buffer: &mut [u8]) -> Outcome<(usize, Vec<OwnedFd>)> {
     const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
     let mut control = [0_u64; CONTROL_WORDS];
     let mut slice = Slice { start: buffer.as_mut_ptr().cast(), length: buffer.len() };
@@ -499,7 +502,7 @@ pub(crate) fn receive(socket: RawFd, buffer: &mut [u8]) -> Outcome<(usize, Vec<O
 }
 
 /// Sends one message, with a descriptor if there is one.
-pub(crate) fn send(socket: RawFd, bytes: &[u8], descriptor: Option<&OwnedFd>) -> Outcome<()> {
+pub(super) fn send(socket: RawFd, bytes: &[u8], descriptor: Option<&OwnedFd>) -> Outcome<()> {
     const MSG_NOSIGNAL: usize = 0x4000;
     let mut control = [0_u64; 3];
     control[0] = (CONTROL_HEADER_BYTES + size_of::<RawFd>()) as u64;

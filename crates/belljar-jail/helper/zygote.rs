@@ -17,8 +17,6 @@
 //! All functions give 0, or an errno below zero. Load it so that the interpreter's lock is held
 //! through the calls (`ctypes.PyDLL`), and call it from the only thread.
 
-#![allow(dead_code, reason = "the helper's modules are shared; each program uses a part")]
-
 mod confine;
 mod enter;
 mod init;
@@ -29,5 +27,3 @@ mod plan;
 mod report;
 mod root;
 mod sys;
-
-

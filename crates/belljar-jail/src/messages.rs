@@ -19,9 +19,17 @@ const MOST_DESCRIPTORS: usize = 16;
 /// What the helper says.
 #[derive(Debug)]
 pub(crate) enum Message {
-    Ready { landlock: u32, proc: bool },
-    Failed { step: String, errno: i32 },
-    Ended { status: i32 },
+    Ready {
+        landlock: u32,
+        proc: bool,
+    },
+    Failed {
+        step: String,
+        errno: i32,
+    },
+    Ended {
+        status: i32,
+    },
     Mounted(OwnedFd),
     /// Everybody on the other side has gone.
     Gone,
@@ -36,8 +44,7 @@ pub(crate) enum Request<'a> {
 
 /// Hands the helper its plan and its descriptors.
 pub(crate) fn send_start(socket: &OwnedFd, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space =
-        [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::Error::from(Errno::TOOBIG));

@@ -89,13 +89,17 @@ pub struct Limits {
     pub tmp_bytes: u64,
 }
 
-/// How the memory of one process is limited, beside the control group that limits all.
+/// How the memory of one process is limited. Its writable private memory always is, so that the
+/// program can react (Python raises MemoryError); memory that is shared between processes is counted
+/// by the control group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryRule {
-    /// By its address space: exact, and the program can react (Python raises MemoryError).
+    /// Where there is no control group, its whole address space is limited as well. The C library
+    /// reserves 64 MiB of addresses for each thread that allocates, unless `MALLOC_ARENA_MAX=1`.
     AddressSpace,
-    /// By its writable private memory: for V8, which reserves far more addresses than it uses.
+    /// Never its address space: for V8, which reserves far more addresses than it uses. Where there
+    /// is no control group, shared memory is then unlimited.
     Data,
 }
 

@@ -55,6 +55,7 @@ pub enum Ended {
 pub struct Jailed {
     control: OwnedFd,
     layers: Vec<Layer>,
+    proc: bool,
     state: Mutex<State>,
 }
 
@@ -77,21 +78,18 @@ impl Jailed {
     ///
     /// When the jail cannot be had as planned, or its program cannot be started.
     pub fn spawn(plan: &JailPlan, descriptors: Descriptors) -> Result<Self, JailError> {
-        let encoded = embedded::sealed_file(&wire::encode(plan)?)?;
-        // A zygote's children get groups of their own.
-        let cgroup = if plan.zygote { None } else { limiting_group(plan)? };
+        // Asked for in any case: a zygote's children get groups of their own, but limits as here.
+        let cgroup = limiting_group(plan)?;
+        let encoded = embedded::sealed_file(&wire::encode(plan, cgroup.is_some())?)?;
+        let cgroup = cgroup.filter(|_| !plan.zygote);
         let entrances = match &cgroup {
             Some(group) => group.entrances().map_err(JailError::host("open a control group"))?,
             None => Vec::new(),
         };
-        let (control, theirs) = socketpair(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .map_err(io::Error::from)
-        .map_err(JailError::host("make a socket"))?;
+        let (control, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .map_err(io::Error::from)
+                .map_err(JailError::host("make a socket"))?;
         let helper = start_helper(theirs)?;
 
         let given = [
@@ -105,18 +103,25 @@ impl Jailed {
         let all: Vec<_> = given.into_iter().chain(&entrances).map(AsFd::as_fd).collect();
         let state = State { helper, reported: None, ended: None, cgroup };
         // From here on dropping it ends what was started.
-        let mut jailed = Self { control, layers: Vec::new(), state: Mutex::new(state) };
+        let mut jailed =
+            Self { control, layers: Vec::new(), proc: false, state: Mutex::new(state) };
         messages::send_start(&jailed.control, &all)
             .map_err(JailError::host("talk to the jail's helper"))?;
         // Ours are closed, so that the host sees the end of the program's.
         drop((descriptors, entrances));
-        jailed.await_start(plan)?;
+        jailed.await_start()?;
         Ok(jailed)
     }
 
-    /// What really confines it.
+    /// What really confines it. For a zygote: what confines its children, but for the control
+    /// group, which the host makes for each.
     pub fn layers(&self) -> &[Layer] {
         &self.layers
+    }
+
+    /// Whether there is a `/proc` in it.
+    pub fn has_proc(&self) -> bool {
+        self.proc
     }
 
     /// Sends the program SIGINT.
@@ -191,11 +196,12 @@ impl Jailed {
         self.state().cgroup.as_ref().and_then(Cgroup::peak_memory_bytes)
     }
 
-    fn await_start(&mut self, plan: &JailPlan) -> Result<(), JailError> {
+    fn await_start(&mut self) -> Result<(), JailError> {
         match messages::receive(&self.control).map_err(JailError::host("hear from the helper"))? {
             Message::Ready { landlock, proc } => {
                 let grouped = self.state().cgroup.is_some();
-                self.layers = Layer::held(plan, landlock, proc, grouped);
+                self.layers = Layer::held(landlock > 0, grouped);
+                self.proc = proc;
                 Ok(())
             }
             Message::Failed { step, errno } => Err(step_failed(step, errno)),

@@ -14,8 +14,12 @@ const MAGIC: u32 = u32::from_le_bytes(*b"BJP1");
 /// The monitor and the jail's first process count as processes of the jail's user.
 const OWN_PROCESSES: u32 = 2;
 
-/// Looks the plan's paths up on the host and writes everything down for the helper.
-pub(crate) fn encode(plan: &JailPlan) -> Result<Vec<u8>, JailError> {
+/// What the helper itself needs while it confines itself.
+const FEWEST_OPEN_FILES: u64 = 64;
+
+/// Looks the plan's paths up on the host and writes everything down for the helper. `grouped` says
+/// whether a control group limits the jail as a whole.
+pub(crate) fn encode(plan: &JailPlan, grouped: bool) -> Result<Vec<u8>, JailError> {
     check(plan)?;
     let mut out = Writer(Vec::new());
     out.number(MAGIC);
@@ -44,7 +48,7 @@ pub(crate) fn encode(plan: &JailPlan) -> Result<Vec<u8>, JailError> {
         out.path(&file.inside);
         out.bytes(file.text.as_bytes());
     });
-    out.list(&resources(&plan.limits), |out, (number, most)| {
+    out.list(&resources(&plan.limits, grouped), |out, (number, most)| {
         out.number(*number);
         out.wide(*most);
     });
@@ -90,6 +94,12 @@ fn check(plan: &JailPlan) -> Result<(), JailError> {
             return invalid(format!("{name:?} is no name of an environment variable"));
         }
     }
+    if plan.zygote && plan.workspace.is_some() {
+        return invalid("a zygote has no workspace, its children have".into());
+    }
+    if plan.limits.max_open_files < FEWEST_OPEN_FILES {
+        return invalid(format!("max_open_files must be at least {FEWEST_OPEN_FILES}"));
+    }
     let texts = plan.args.iter().chain(plan.env.keys()).chain(plan.env.values());
     if texts.into_iter().any(|text| text.contains('\0')) {
         return invalid("an argument or environment variable holds a NUL".into());
@@ -99,26 +109,27 @@ fn check(plan: &JailPlan) -> Result<(), JailError> {
 
 /// The kernel's numbers for what is limited. Never more than the host itself has, since that would
 /// be refused.
-fn resources(limits: &Limits) -> Vec<(u32, u64)> {
+fn resources(limits: &Limits, grouped: bool) -> Vec<(u32, u64)> {
     const FILE_BYTES: u32 = 1;
     const DATA: u32 = 2;
     const CORE: u32 = 4;
     const PROCESSES: u32 = 6;
     const OPEN_FILES: u32 = 7;
     const ADDRESS_SPACE: u32 = 9;
-    let within = |resource, wanted: u64| getrlimit(resource).maximum.map_or(wanted, |m| m.min(wanted));
+    let within =
+        |resource, wanted: u64| getrlimit(resource).maximum.map_or(wanted, |most| most.min(wanted));
     let processes = u64::from(limits.max_processes.saturating_add(OWN_PROCESSES));
-    let memory = match limits.memory_rule {
-        MemoryRule::AddressSpace => (ADDRESS_SPACE, within(Resource::As, limits.memory_bytes)),
-        MemoryRule::Data => (DATA, within(Resource::Data, limits.memory_bytes)),
-    };
-    vec![
+    let mut all = vec![
         (CORE, 0),
         (FILE_BYTES, within(Resource::Fsize, limits.max_file_bytes)),
         (OPEN_FILES, within(Resource::Nofile, limits.max_open_files)),
         (PROCESSES, within(Resource::Nproc, processes)),
-        memory,
-    ]
+        (DATA, within(Resource::Data, limits.memory_bytes)),
+    ];
+    if !grouped && limits.memory_rule == MemoryRule::AddressSpace {
+        all.push((ADDRESS_SPACE, within(Resource::As, limits.memory_bytes)));
+    }
+    all
 }
 
 struct Writer(Vec<u8>);
