@@ -10,7 +10,7 @@ use super::init::{self, Side};
 use super::mounts::READ_ONLY;
 use super::namespaces::{map_ids, own_view};
 use super::plan::Plan;
-use super::root::{self, Kind};
+use super::root;
 use super::sys::{self, EINVAL, Failure, Outcome};
 
 struct Zygote {
@@ -134,10 +134,7 @@ fn enter(numbers: [RawFd; NUMBERS]) -> Outcome<()> {
 /// processes are counted apart from those of other children.
 fn build(plan: &Plan, given: &Given) -> Outcome<()> {
     std::env::set_current_dir("/").map_err(|e| Failure::io("enter the root", &e))?;
-    if let Some(workspace) = &given.workspace {
-        root::put(workspace, &plan.workspace_target, Kind::Directory)?;
-    }
-    root::mount_scratch(plan)?;
+    root::renew(plan, given.workspace.as_ref())?;
     // The zygote's view of this process: the new /proc is read-only.
     let view = own_view()?;
     if !root::mount_proc(READ_ONLY)? {

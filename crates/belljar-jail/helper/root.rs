@@ -22,6 +22,9 @@ const MOST_FILES: &str = "65536";
 /// The host's directories over which the new root may be put until it is the root.
 const STAGES: [&str; 4] = ["/tmp", "/run", "/mnt", "/var"];
 
+/// Where a program can write but nothing stays.
+const SCRATCH: [&str; 2] = ["/tmp", "/dev/shm"];
+
 const DEVICE_LINKS: [(&str, &str); 4] = [
     ("dev/fd", "/proc/self/fd"),
     ("dev/stdin", "/proc/self/fd/0"),
@@ -53,24 +56,47 @@ pub(super) fn build(plan: &Plan) -> Outcome<bool> {
     for (path, content) in &plan.files {
         write_file(path, content)?;
     }
-    make_path(b"/tmp", Kind::Directory)?;
-    make_path(b"/dev/shm", Kind::Directory)?;
+    for path in SCRATCH {
+        make_path(path.as_bytes(), Kind::Directory)?;
+    }
     make_path(&plan.workspace_target, Kind::Directory)?;
+    if !plan.zygote {
+        mount_scratch(plan)?;
+    }
     for (mount, tree) in plan.mounts.iter().zip(&trees) {
         put(tree, &mount.target, kind_of(tree)?)?;
     }
     let proc = if plan.zygote { mount_proc(0) } else { mount_proc(READ_ONLY) }?;
-    if !plan.zygote {
-        mount_scratch(plan)?;
-    }
     sys::change_root_to_here()?;
     restrict_root(READ_ONLY | NO_SETUID | NO_DEVICES)?;
     Ok(proc)
 }
 
-/// What each program gets for itself alone, also when a zygote made the rest: `/tmp` and `/dev/shm`.
-pub(super) fn mount_scratch(plan: &Plan) -> Outcome<()> {
-    for (path, bytes) in [("/tmp", plan.tmp_bytes), ("/dev/shm", plan.shm_bytes)] {
+/// What a zygote's child gets for itself alone: a workspace and scratch. What the zygote has mounted
+/// below the same places is put on top of them again.
+pub(super) fn renew(plan: &Plan, workspace: Option<&OwnedFd>) -> Outcome<()> {
+    let places = SCRATCH.map(str::as_bytes).into_iter().chain([&*plan.workspace_target]);
+    let covered: Vec<&[u8]> = places.collect();
+    let below =
+        |path: &[u8]| covered.iter().any(|place| path.starts_with(&[place, &b"/"[..]].concat()));
+    let lifted = plan
+        .mounts
+        .iter()
+        .filter(|mount| below(&mount.target))
+        .map(|mount| Ok((mount, clone_tree(&mount.target)?)))
+        .collect::<Outcome<Vec<_>>>()?;
+    mount_scratch(plan)?;
+    if let Some(tree) = workspace {
+        put(tree, &plan.workspace_target, Kind::Directory)?;
+    }
+    for (mount, tree) in &lifted {
+        put(tree, &mount.target, kind_of(tree)?)?;
+    }
+    Ok(())
+}
+
+fn mount_scratch(plan: &Plan) -> Outcome<()> {
+    for (path, bytes) in SCRATCH.into_iter().zip([plan.tmp_bytes, plan.shm_bytes]) {
         let options = [("size", &*bytes.to_string()), ("nr_inodes", MOST_FILES), ("mode", "1777")];
         let tree = new_file_system("tmpfs", &options, NO_SETUID | NO_DEVICES)?;
         put(&tree, path.as_bytes(), Kind::Directory)?;
@@ -98,12 +124,12 @@ pub(super) fn take(source: &[u8], writable: bool) -> Outcome<OwnedFd> {
 }
 
 /// Puts `tree` at a path in the jail, below the current directory.
-pub(super) fn put(tree: &OwnedFd, path: &[u8], kind: Kind) -> Outcome<()> {
+fn put(tree: &OwnedFd, path: &[u8], kind: Kind) -> Outcome<()> {
     attach(tree, &make_path(path, kind)?, path)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+enum Kind {
     File,
     Directory,
 }

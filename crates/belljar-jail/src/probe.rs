@@ -1,6 +1,7 @@
 //! What confines a jail here, and what does not, found out by trying.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::OnceLock;
@@ -139,7 +140,7 @@ fn start_nothing() -> Result<Jailed, JailError> {
     let program = ANY_PROGRAM
         .into_iter()
         .find(|path| std::fs::exists(path).unwrap_or(false))
-        .ok_or_else(|| JailError::host(what)(std::io::ErrorKind::NotFound.into()))?;
+        .ok_or_else(|| JailError::host(what)(ErrorKind::NotFound.into()))?;
     let mut plan = JailPlan::new(program);
     plan.with_system();
     plan.directory = "/".into();
@@ -160,7 +161,8 @@ fn start_nothing() -> Result<Jailed, JailError> {
 
 fn hint_for(error: &JailError) -> &'static str {
     match error {
-        JailError::Step { step, .. } if step.contains("namespace") || step.contains("_map") => {
+        // Whatever step it is that is not permitted: the rights for it come with the namespace.
+        JailError::Step { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
             "allow unprivileged user namespaces: sysctl user.max_user_namespaces, \
              kernel.unprivileged_userns_clone=1, \
              kernel.apparmor_restrict_unprivileged_userns=0; in a container, a seccomp profile \

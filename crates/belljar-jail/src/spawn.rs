@@ -161,7 +161,7 @@ impl Jailed {
     pub fn try_wait(&self) -> io::Result<Option<Ended>> {
         let mut state = self.state();
         while state.ended.is_none() && self.readable_within(Some(Duration::ZERO))? {
-            self.take_in(&mut state, messages::receive(&self.control)?)?;
+            state.take_in(&messages::receive(&self.control)?);
         }
         Ok(state.ended)
     }
@@ -182,7 +182,7 @@ impl Jailed {
                 Message::Mounted(tree) => return Ok(tree),
                 Message::Failed { step, errno } => return Err(step_failed(step, errno)),
                 other => {
-                    self.take_in(&mut state, other).map_err(JailError::host(WHAT))?;
+                    state.take_in(&other);
                     if state.ended.is_some() {
                         return Err(JailError::HelperLost);
                     }
@@ -209,18 +209,6 @@ impl Jailed {
                 Err(JailError::HelperLost)
             }
         }
-    }
-
-    fn take_in(&self, state: &mut State, message: Message) -> io::Result<()> {
-        match message {
-            Message::Ended { status } => state.reported = Some(ExitStatus::from_raw(status)),
-            Message::Gone => {
-                state.helper.wait()?;
-                state.ended = Some(state.how_it_ended());
-            }
-            Message::Ready { .. } | Message::Failed { .. } | Message::Mounted(_) => {}
-        }
-        Ok(())
     }
 
     fn readable_within(&self, time: Option<Duration>) -> io::Result<bool> {
@@ -265,6 +253,18 @@ impl Drop for Jailed {
 }
 
 impl State {
+    fn take_in(&mut self, message: &Message) {
+        match message {
+            Message::Ended { status } => self.reported = Some(ExitStatus::from_raw(*status)),
+            Message::Gone => {
+                // Fails in a host that ignores its children; then the kernel has reaped it.
+                drop(self.helper.wait());
+                self.ended = Some(self.how_it_ended());
+            }
+            Message::Ready { .. } | Message::Failed { .. } | Message::Mounted(_) => {}
+        }
+    }
+
     fn how_it_ended(&self) -> Ended {
         const SIGKILL: i32 = 9;
         let killed_for_memory = || self.cgroup.as_ref().is_some_and(Cgroup::ran_out_of_memory);

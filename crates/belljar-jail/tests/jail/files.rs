@@ -118,6 +118,15 @@ open(\"/proc/self/cwd/../etc/shadow\") -> FileNotFoundError
         assert_eq!(run(plan).out, "given\n");
     }
 
+    fn a_mount_inside_of_scratch_works() {
+        let data = tempfile::tempdir().unwrap();
+        fs::write(data.path().join("data.txt"), "given").unwrap();
+        let path = data.path().join("data.txt");
+        let mut plan = python_plan(&format!("print(open('{}').read())", path.display()));
+        plan.read(data.path());
+        assert_eq!(run(plan).out, "given\n");
+    }
+
     fn a_link_out_of_the_workspace_leads_to_the_jails_files() {
         let own = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/etc/shadow", own.path().join("out")).unwrap();

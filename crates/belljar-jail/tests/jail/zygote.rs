@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use belljar_jail::Cgroup;
+use belljar_jail::{Cgroup, JailPlan};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tempfile::TempDir;
 
@@ -48,8 +48,13 @@ while True:
 ";
 
 fn zygote() -> Running {
+    zygote_with(|_| {})
+}
+
+fn zygote_with(more: impl FnOnce(&mut JailPlan)) -> Running {
     let mut plan = python_plan(ZYGOTE);
     plan.zygote = true;
+    more(&mut plan);
     let running = start(plan);
     assert_eq!(running.hear(), "ready");
     running
@@ -246,6 +251,23 @@ import os; print(os.listdir('/app'))
 try: open('/app/x', 'w')
 except OSError as e: print('refused')", None);
         assert_eq!(child.finish().0, "[]\nrefused\n");
+    }
+
+    fn mounts_of_the_zygote_are_there_in_its_children() {
+        let data = tempfile::tempdir().unwrap();
+        fs::write(data.path().join("data.txt"), "given").unwrap();
+        let zygote = zygote_with(|plan| {
+            plan.read_at(data.path(), "/app/packages").read_at(data.path(), "/tmp/packages");
+        });
+        let mut child = fork(&zygote, "
+import os
+for p in ('/app/packages/data.txt', '/tmp/packages/data.txt'):
+    print(open(p).read())
+    try: open(p, 'w')
+    except OSError as e: print(e.errno)
+print(sorted(os.listdir('/app')))");
+        let expected = "given\n30\ngiven\n30\n['own', 'packages']\n";
+        assert_eq!(child.finish(), (expected.into(), Some(0)));
     }
 
     fn a_missing_workspace_is_refused() {
