@@ -3,6 +3,7 @@
 use std::io::{PipeReader, Read};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 use std::thread::{JoinHandle, spawn};
 
@@ -10,7 +11,9 @@ use belljar_jail::{Descriptors, Ended, JailError, JailPlan, Jailed};
 use tempfile::TempDir;
 
 /// The system's own, which every user can read.
-pub const PYTHON: &str = "/usr/bin/python3";
+const PYTHON: &str = "/usr/bin/python3";
+/// Names another Python (`prefix/bin/python3`), so that the same tests can be run with it.
+const OTHER_PYTHON: &str = "BELLJAR_TEST_PYTHON";
 
 /// What a program left behind.
 #[derive(Debug)]
@@ -32,7 +35,14 @@ pub struct Running {
 
 /// A plan for `python -c code` that can read the system and nothing else.
 pub fn python_plan(code: &str) -> JailPlan {
-    let mut plan = JailPlan::new(PYTHON);
+    let mut plan = match std::env::var(OTHER_PYTHON) {
+        Ok(other) => {
+            let mut plan = JailPlan::new(&other);
+            plan.read(Path::new(&other).ancestors().nth(2).unwrap());
+            plan
+        }
+        Err(_) => JailPlan::new(PYTHON),
+    };
     plan.with_system();
     plan.args = ["-I", "-c", code].map(String::from).into();
     plan.env.insert("PATH".into(), "/usr/bin:/bin".into());

@@ -15,7 +15,7 @@ use crate::harness::{Running, python_plan, start, try_start};
 
 /// Forks for every message: the code to run, with the descriptors of the child.
 const ZYGOTE: &str = "
-import ctypes, os, socket, sys
+import array, ctypes, os, socket, sys
 library = ctypes.PyDLL('/proc/self/fd/5')
 assert library.belljar_open(6) == 0
 os.close(5); os.close(6)
@@ -23,8 +23,9 @@ host = socket.socket(fileno=3)
 host.send(b'ready')
 children = {}
 while True:
-    message, fds, _, _ = socket.recv_fds(host, 8192, 10)
+    message, rights, _, _ = host.recvmsg(8192, socket.CMSG_LEN(64))
     if not message: break
+    fds = list(array.array('i', b''.join(data for _, _, data in rights)))
     if message.startswith(b'kill '):
         pid = int(message[5:]); os.kill(pid, 9); os.waitpid(pid, 0); host.send(b'killed'); continue
     assert library.belljar_before_fork() == 0
