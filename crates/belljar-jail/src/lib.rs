@@ -68,6 +68,12 @@
 //!
 //! Children share nothing but the zygote's memory as it was: each has namespaces, `/tmp`, `/dev/shm`
 //! and `/proc` of its own. When the zygote ends, for whatever reason, so do they.
+//!
+//! # Where
+//!
+//! On Linux 5.12 or newer, on x86-64 and 64-bit ARM. Elsewhere this crate is empty.
+
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod cgroup;
 mod embedded;

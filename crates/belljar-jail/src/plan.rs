@@ -183,3 +183,41 @@ impl JailPlan {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_shown_as_it_is() {
+        let mut plan = JailPlan::new("/usr/bin/python3");
+        plan.args = vec!["-I".into()];
+        plan.read("/usr").read_if_there("/lib64");
+        plan.workspace = Some("/home/me/work".into());
+        let expected = serde_json::json!({
+            "program": "/usr/bin/python3",
+            "args": ["-I"],
+            "env": {},
+            "directory": "/app",
+            "workspace": "/home/me/work",
+            "mounts": [
+                { "host": "/usr", "inside": "/usr", "optional": false },
+                { "host": "/lib64", "inside": "/lib64", "optional": true },
+            ],
+            "links": [],
+            "files": [],
+            "limits": {
+                "memory_bytes": 268_435_456,
+                "memory_rule": "address_space",
+                "max_processes": 64,
+                "max_open_files": 256,
+                "max_file_bytes": 268_435_456,
+                "tmp_bytes": 67_108_864,
+            },
+            "uid": 1000,
+            "gid": 1000,
+            "zygote": false,
+        });
+        assert_eq!(serde_json::to_value(plan).unwrap(), expected);
+    }
+}

@@ -280,17 +280,29 @@ impl State {
     }
 }
 
-/// A control group where one can be had. Without, limits of each process must do; for the
-/// superuser the kernel does not count processes, so then there is no limit that would hold.
+/// A control group where one can be had. Without, limits of each process must do; but the kernel
+/// does not count the processes of root, so then there is no limit that would hold.
 fn limiting_group(plan: &JailPlan) -> Result<Option<Cgroup>, JailError> {
     match Cgroup::create(&plan.limits) {
         Ok(group) => Ok(Some(group)),
-        Err(reason) if rustix::process::geteuid().is_root() => {
+        Err(reason) if is_real_root() => {
             let reason = format!("{reason}; run as an ordinary user, or with control groups");
             Err(JailError::Unenforceable { limit: "max_processes", reason })
         }
         Err(_) => Ok(None),
     }
+}
+
+/// Whether this is root also outside of a container's user namespace, as far as can be seen.
+fn is_real_root() -> bool {
+    let outside = || {
+        let map = std::fs::read_to_string("/proc/self/uid_map").ok()?;
+        let mut numbers = map.lines().next()?.split_whitespace();
+        Some((numbers.next()?.to_owned(), numbers.next()?.to_owned()))
+    };
+    // In a user namespace in which root is somebody else outside.
+    let mapped = outside().is_some_and(|(inside, outside)| inside == "0" && outside != "0");
+    rustix::process::geteuid().is_root() && !mapped
 }
 
 fn start_helper(control: OwnedFd) -> Result<Child, JailError> {

@@ -3,6 +3,7 @@
 //! Every test of `both_users!` runs as whoever runs the tests and, when that is root, once more as
 //! an ordinary user.
 
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

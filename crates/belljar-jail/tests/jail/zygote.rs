@@ -190,7 +190,7 @@ import subprocess, threading, multiprocessing, sqlite3, asyncio, signal, os, tem
 print(subprocess.run(['echo', 'child'], capture_output=True, text=True).stdout.strip())
 t = threading.Thread(target=print, args=('thread',)); t.start(); t.join()
 with multiprocessing.get_context('fork').Pool(2) as p: print(p.map(abs, [-1]))
-async def main(): return await asyncio.to_thread(lambda: 'loop')
+async def main(): return await asyncio.sleep(0.01, 'loop')
 print(asyncio.run(main()))
 try: os.kill(os.getpid(), signal.SIGINT)
 except KeyboardInterrupt: print('interrupted')
