@@ -137,12 +137,22 @@ fn build(plan: &Plan, given: &Given) -> Outcome<()> {
     root::renew(plan, given.workspace.as_ref())?;
     // The zygote's view of this process: the new /proc is read-only.
     let view = own_view()?;
+    offer_first(&view)?;
     if !root::mount_proc(READ_ONLY)? {
         return Err(Failure::new("mount /proc", sys::EPERM));
     }
     let ids = sys::effective_ids();
     sys::unshare_namespaces("make a user namespace", sys::CLONE_NEWUSER)?;
     map_ids(&view, plan, ids)
+}
+
+/// When the group runs out of memory the kernel shall kill this child and not the zygote.
+fn offer_first(view: &OwnedFd) -> Outcome<()> {
+    const O_WRONLY: c_int = 1;
+    let step = "set oom_score_adj";
+    let file = sys::open_at(step, view.as_raw_fd(), b"oom_score_adj", O_WRONLY)?;
+    std::io::Write::write_all(&mut std::fs::File::from(file), b"1000")
+        .map_err(|e| Failure::io(step, &e))
 }
 
 impl Given {

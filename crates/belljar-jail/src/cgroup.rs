@@ -94,15 +94,15 @@ impl Cgroup {
         self.directories.iter().map(open).collect()
     }
 
-    /// Whether the kernel killed something in it for want of memory.
-    pub fn ran_out_of_memory(&self) -> bool {
+    /// How many processes in it the kernel has killed for want of memory.
+    pub fn memory_kills(&self) -> u64 {
         let name = match self.version {
             Version::One => "memory.oom_control",
             Version::Two => "memory.events",
         };
         let text = fs::read_to_string(self.memory.join(name)).unwrap_or_default();
         let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
-        kills.and_then(|count| count.trim().parse::<u64>().ok()).is_some_and(|count| count > 0)
+        kills.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
     }
 
     /// The most memory that was in use at once, where the kernel tells.

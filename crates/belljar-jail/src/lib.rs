@@ -65,6 +65,9 @@
 //!   bytes in the machine's order, little-endian on all that are supported. It closes without them
 //!   when the child was killed.
 //! - `group_1`, `group_2`: [`Cgroup::entrances`], of a group that the host makes for this child.
+//!   Without, it stays in the zygote's, whose limits are those of the plan for one child at a time
+//!   (and some room for the zygote). Entering a group can take the kernel ten milliseconds, so
+//!   several zygotes with one child each are faster than one zygote with several.
 //!
 //! Children share nothing but the zygote's memory as it was: each has namespaces, `/tmp`, `/dev/shm`
 //! and `/proc` of its own. When the zygote ends, for whatever reason, so do they.

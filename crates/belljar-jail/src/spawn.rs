@@ -23,6 +23,11 @@ use crate::wire;
 /// How long a jail may take to end after it was told to.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// A zygote's own memory, beside that of its children.
+const ZYGOTE_BYTES: u64 = 64 * 1024 * 1024;
+/// The zygote, and the first process of its child.
+const ZYGOTE_PROCESSES: u32 = 2;
+
 /// The descriptors of a jailed program. In the program: nothing to read at 0, `user_stdout` at 1,
 /// `user_stderr` at 2, `protocol_in` at 3 and `protocol_out` at 4. No others are open in it.
 #[derive(Debug)]
@@ -78,10 +83,8 @@ impl Jailed {
     ///
     /// When the jail cannot be had as planned, or its program cannot be started.
     pub fn spawn(plan: &JailPlan, descriptors: Descriptors) -> Result<Self, JailError> {
-        // Asked for in any case: a zygote's children get groups of their own, but limits as here.
         let cgroup = limiting_group(plan)?;
         let encoded = embedded::sealed_file(&wire::encode(plan, cgroup.is_some())?)?;
-        let cgroup = cgroup.filter(|_| !plan.zygote);
         let entrances = match &cgroup {
             Some(group) => group.entrances().map_err(JailError::host("open a control group"))?,
             None => Vec::new(),
@@ -113,8 +116,7 @@ impl Jailed {
         Ok(jailed)
     }
 
-    /// What really confines it. For a zygote: what confines its children, but for the control
-    /// group, which the host makes for each.
+    /// What really confines it; for a zygote, what confines its children.
     pub fn layers(&self) -> &[Layer] {
         &self.layers
     }
@@ -196,6 +198,12 @@ impl Jailed {
         self.state().cgroup.as_ref().and_then(Cgroup::peak_memory_bytes)
     }
 
+    /// How many processes the kernel has killed for want of memory. For a zygote of all its
+    /// children, so look at it before and after.
+    pub fn memory_kills(&self) -> u64 {
+        self.state().cgroup.as_ref().map_or(0, Cgroup::memory_kills)
+    }
+
     fn await_start(&mut self) -> Result<(), JailError> {
         match messages::receive(&self.control).map_err(JailError::host("hear from the helper"))? {
             Message::Ready { landlock, proc } => {
@@ -267,7 +275,8 @@ impl State {
 
     fn how_it_ended(&self) -> Ended {
         const SIGKILL: i32 = 9;
-        let killed_for_memory = || self.cgroup.as_ref().is_some_and(Cgroup::ran_out_of_memory);
+        let killed_for_memory =
+            || self.cgroup.as_ref().is_some_and(|group| group.memory_kills() > 0);
         match self.reported {
             Some(status) => match (status.signal(), status.code()) {
                 (Some(SIGKILL), _) if killed_for_memory() => Ended::OutOfMemory,
@@ -283,7 +292,12 @@ impl State {
 /// A control group where one can be had. Without, limits of each process must do; but the kernel
 /// does not count the processes of root, so then there is no limit that would hold.
 fn limiting_group(plan: &JailPlan) -> Result<Option<Cgroup>, JailError> {
-    match Cgroup::create(&plan.limits) {
+    let mut limits = plan.limits.clone();
+    if plan.zygote {
+        limits.memory_bytes = limits.memory_bytes.saturating_add(ZYGOTE_BYTES);
+        limits.max_processes = limits.max_processes.saturating_add(ZYGOTE_PROCESSES);
+    }
+    match Cgroup::create(&limits) {
         Ok(group) => Ok(Some(group)),
         Err(reason) if is_real_root() => {
             let reason = format!("{reason}; run as an ordinary user, or with control groups");

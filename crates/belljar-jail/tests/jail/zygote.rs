@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use belljar_jail::{Cgroup, JailPlan};
+use belljar_jail::{Cgroup, JailPlan, Layer};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tempfile::TempDir;
 
@@ -65,7 +65,6 @@ struct Child {
     out: std::io::PipeReader,
     status: std::io::PipeReader,
     pid: String,
-    _group: Option<Cgroup>,
     _workspace: Option<TempDir>,
 }
 
@@ -77,15 +76,19 @@ fn workspace() -> TempDir {
 
 fn fork(zygote: &Running, code: &str) -> Child {
     let workspace = workspace();
-    let child = fork_in(zygote, code, Some(workspace.path()));
+    let child = fork_in(zygote, code, Some(workspace.path()), None);
     Child { _workspace: Some(workspace), ..child }
 }
 
-fn fork_in(zygote: &Running, code: &str, workspace: Option<&Path>) -> Child {
+fn fork_in(
+    zygote: &Running,
+    code: &str,
+    workspace: Option<&Path>,
+    group: Option<&Cgroup>,
+) -> Child {
     let (out, their_out) = std::io::pipe().unwrap();
     let (status, their_status) = std::io::pipe().unwrap();
     let (_protocol, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-    let group = Cgroup::create(&python_plan("").limits).ok().filter(|_| workspace.is_some());
     let mut fds: Vec<OwnedFd> = vec![theirs.into(), their_out.into(), their_status.into()];
     fds.extend(workspace.map(|path| zygote.jail.take_directory(path, true).unwrap()));
     fds.extend(group.iter().flat_map(|g| g.entrances().unwrap()));
@@ -95,7 +98,7 @@ fn fork_in(zygote: &Running, code: &str, workspace: Option<&Path>) -> Child {
     assert!(control.push(SendAncillaryMessage::ScmRights(&borrowed)));
     let flags = SendFlags::empty();
     sendmsg(&zygote.protocol, &[IoSlice::new(code.as_bytes())], &mut control, flags).unwrap();
-    Child { out, status, pid: zygote.hear(), _group: group, _workspace: None }
+    Child { out, status, pid: zygote.hear(), _workspace: None }
 }
 
 impl Child {
@@ -119,7 +122,7 @@ crate::both_users! {
 for p in ('/app/made', '/tmp/made', '/dev/shm/made'): open(p, 'w').close()";
         for _ in 0..3 {
             let workspace = workspace();
-            let mut child = fork_in(&zygote, code, Some(workspace.path()));
+            let mut child = fork_in(&zygote, code, Some(workspace.path()), None);
             assert_eq!(child.finish(), ("/app ['own'] []\n".into(), Some(0)));
             assert!(workspace.path().join("made").exists());
         }
@@ -198,7 +201,11 @@ print(tempfile.gettempdir())", "child\nthread\n[1]\nloop\ninterrupted\n/tmp\n");
     }
 
     fn memory_and_processes_of_a_child_are_bounded() {
-        check("
+        let zygote = zygote();
+        let (workspace, group) = (workspace(), Cgroup::create(&python_plan("").limits).ok());
+        // In the zygote's group, and in one of its own.
+        for group in [None, group.as_ref()] {
+            let mut child = fork_in(&zygote, "
 import os, time
 try: bytearray(300 << 20)
 except MemoryError: print('refused')
@@ -209,7 +216,26 @@ try:
         if pid == 0: time.sleep(60); os._exit(0)
         children.append(pid)
 except BlockingIOError: pass
-print(55 <= len(children) <= 64)", "refused\nTrue\n");
+print(55 <= len(children) <= 64)", Some(workspace.path()), group);
+            assert_eq!(child.finish(), ("refused\nTrue\n".into(), Some(0)));
+        }
+    }
+
+    fn a_childs_memory_bomb_leaves_the_zygote_alone() {
+        let zygote = zygote();
+        if !zygote.jail.layers().contains(&Layer::Cgroup) {
+            println!("skipped: no control group can be had by this user here");
+            return;
+        }
+        let mut child = fork(&zygote, "
+import mmap
+m = mmap.mmap(-1, 400 << 20)
+for at in range(0, len(m), 4096): m[at] = 1
+print('survived')");
+        let (out, status) = child.finish();
+        assert_eq!((&*out, status.unwrap_or(9)), ("", 9));
+        assert!(zygote.jail.memory_kills() > 0);
+        assert_eq!(fork(&zygote, "print('next')").finish(), ("next\n".into(), Some(0)));
     }
 
     fn killing_a_child_kills_all_of_it() {
@@ -250,7 +276,7 @@ time.sleep(60)");
         let mut child = fork_in(&zygote, "
 import os; print(os.listdir('/app'))
 try: open('/app/x', 'w')
-except OSError as e: print('refused')", None);
+except OSError as e: print('refused')", None, None);
         assert_eq!(child.finish().0, "[]\nrefused\n");
     }
 
