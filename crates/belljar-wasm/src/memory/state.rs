@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::layers::{Extent, Extents};
 use super::mapping::PAGE;
 use super::pagemap;
-use super::slots::{SlotMemory, SlotPool};
+use super::slots::{Known, SlotMemory, SlotPool};
 
 /// From this length on a run of pages is worth a mapping of its own.
 const LONG_RUN: usize = 16 * PAGE;
@@ -152,15 +152,19 @@ impl SlotMemory {
     /// # Safety
     /// No guest code runs in this memory, and nobody holds references into it.
     pub unsafe fn capture(&self, settle: bool) -> std::io::Result<MemoryState> {
-        let mut runs = match self.known().take() {
-            Some(runs) => runs,
+        let known = self.known().take();
+        let mut runs = match known {
+            Some(Known { runs, state: Some(state) }) => {
+                *self.known() = Some(Known { runs, state: Some(state.clone()) });
+                return Ok(state);
+            }
+            Some(Known { runs, state: None }) => runs,
             None => self.written_runs()?,
         };
         if settle {
             // SAFETY: the caller's promise.
             runs = unsafe { self.settle(runs) }?;
         }
-        *self.known() = Some(runs.clone());
         let mut contents = self.pool().take_buffer();
         contents.reserve(runs.iter().map(Range::len).sum());
         for run in &runs {
@@ -168,8 +172,10 @@ impl SlotMemory {
             contents.extend_from_slice(unsafe { self.bytes(run.clone()) }?);
         }
         let extents = self.extents().clone();
-        let copied = Copied { runs, contents, pool: Arc::clone(self.pool()) };
-        Ok(MemoryState { size: self.size(), extents, copied: Arc::new(copied) })
+        let copied = Copied { runs: runs.clone(), contents, pool: Arc::clone(self.pool()) };
+        let state = MemoryState { size: self.size(), extents, copied: Arc::new(copied) };
+        *self.known() = Some(Known { runs, state: settle.then(|| state.clone()) });
+        Ok(state)
     }
 
     /// Called when a cell has ended: what it wrote in bulk is moved into a layer now.
@@ -182,7 +188,7 @@ impl SlotMemory {
             // SAFETY: the caller's promise.
             runs = unsafe { self.settle(runs) }?;
         }
-        *self.known() = Some(runs);
+        *self.known() = Some(Known { runs, state: None });
         Ok(())
     }
 
