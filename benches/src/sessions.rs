@@ -207,7 +207,7 @@ impl<'a> Sessions<'a> {
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             // The session's own line comes first.
             let time = text.lines().last().and_then(|line| line.trim().parse::<f64>().ok());
-            let time = time.ok_or_else(|| BenchError::Program(text))?;
+            let time = time.ok_or(BenchError::Program(text))?;
             times.push(Duration::from_secs_f64(time / 1000.0));
         }
         let name = "resume in a new process: load, restore, answer, run to the end";
