@@ -43,6 +43,15 @@ pub enum BenchError {
     Io(#[from] std::io::Error),
 }
 
+/// Restores a session that awaits a tool, answers and runs it to its end, in a process that has not
+/// done anything yet. Gives the milliseconds it took.
+///
+/// # Errors
+/// When it cannot be resumed.
+pub fn resume_once(settings: &Settings, snapshot: &std::path::Path) -> Result<f64, BenchError> {
+    sessions::Sessions::new(settings).resume_once(snapshot)
+}
+
 /// Measures everything, telling `progress` what comes next.
 ///
 /// # Errors

@@ -252,6 +252,10 @@ pub(crate) struct BenchArgs {
     /// Fewer repetitions
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Resume this snapshot and print how many milliseconds it took: for the bench itself, which
+    /// measures what a new process pays
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub(crate) resume: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

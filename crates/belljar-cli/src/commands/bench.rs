@@ -15,6 +15,11 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         program: std::env::current_exe().ok(),
         home: Home::locate()?,
     };
+    if let Some(file) = &args.resume {
+        let milliseconds = belljar_bench::resume_once(&settings, file)?;
+        writeln!(std::io::stdout(), "{milliseconds}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if cfg!(debug_assertions) {
         render::note("this is a debug build: its numbers say little");
     }

@@ -15,6 +15,9 @@ use rustix::fs::{FallocateFlags, MemfdFlags};
 
 use super::mapping::{Mapping, PAGE};
 
+/// Read from a layer at once.
+const READ_BYTES: usize = 64 * PAGE;
+
 /// The file all layers of one guest lie in. One descriptor serves any number of sessions.
 pub struct Arena {
     file: File,
@@ -174,11 +177,14 @@ impl Extents {
         &self,
         mut visit: impl FnMut(usize, &[u8]) -> std::io::Result<()>,
     ) -> std::io::Result<()> {
-        let mut page = vec![0; PAGE];
+        let mut piece = vec![0; READ_BYTES];
         for (start, extent) in &self.0 {
-            for skip in (0..extent.len).step_by(PAGE) {
-                extent.layer.read(extent.offset + skip as u64, &mut page)?;
-                visit(*start + skip, &page)?;
+            for skip in (0..extent.len).step_by(READ_BYTES) {
+                let piece = &mut piece[..READ_BYTES.min(extent.len - skip)];
+                extent.layer.read(extent.offset + skip as u64, piece)?;
+                for (index, page) in piece.chunks_exact(PAGE).enumerate() {
+                    visit(*start + skip + index * PAGE, page)?;
+                }
             }
         }
         Ok(())

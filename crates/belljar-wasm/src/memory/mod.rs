@@ -4,6 +4,7 @@
 //! their sandbox ends. A used slot is made equal to the image again by copying back the few pages
 //! that were written, so the next tenant takes no page faults for them.
 
+mod faults;
 mod layers;
 mod mapping;
 mod pagemap;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crossbeam_queue::ArrayQueue;
 use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
 
+use super::faults::FaultMark;
 use super::layers::{Arena, Extents};
 use super::mapping::{Mapping, PAGE};
 use super::pagemap;
@@ -54,10 +55,17 @@ impl Image {
     }
 }
 
+/// A slot between two tenants.
+struct IdleSlot {
+    mapping: Mapping,
+    /// Pages of its own, which hold what the image holds. `None` when nobody knows them.
+    own: Option<Vec<Range<usize>>>,
+}
+
 /// Hands out memories that hold the image, and takes them back.
 pub struct SlotPool {
     image: Image,
-    idle: ArrayQueue<Mapping>,
+    idle: ArrayQueue<IdleSlot>,
     arena: Arc<Arena>,
     buffers: ArrayQueue<Vec<u8>>,
 }
@@ -95,12 +103,14 @@ impl SlotPool {
     }
 
     fn take(self: &Arc<Self>, capacity: usize, guard: usize) -> rustix::io::Result<Slot> {
-        let mapping = match self.idle.pop() {
-            Some(mapping) if mapping.len() == capacity + guard => mapping,
-            _ => self.map(capacity + guard)?,
+        let IdleSlot { mapping, own } = match self.idle.pop() {
+            Some(slot) if slot.mapping.len() == capacity + guard => slot,
+            _ => IdleSlot { mapping: self.map(capacity + guard)?, own: None },
         };
+        let arrival = own.map(|own| Arrival { own, at: FaultMark::now() });
         Ok(Slot(Arc::new(SlotMemory {
             mapping: Some(mapping),
+            arrival,
             size: AtomicUsize::new(self.image.len()),
             capacity,
             extents: Mutex::default(),
@@ -113,7 +123,7 @@ impl SlotPool {
     #[cfg(test)]
     pub fn idle_slots_are_pristine(&self) -> bool {
         let image_len = self.image.len();
-        (0..self.idle.len()).filter_map(|_| self.idle.pop()).all(|mapping| {
+        (0..self.idle.len()).filter_map(|_| self.idle.pop()).all(|IdleSlot { mapping, .. }| {
             let grown = image_len..(image_len * 4).min(mapping.len());
             let opened = mapping.open(grown.clone()).is_ok();
             // SAFETY: the slot is idle and off the queue; both parts are readable.
@@ -132,7 +142,7 @@ impl SlotPool {
     }
 
     /// Makes a used slot equal to a new one. `size` is how far its tenant had grown it, `extents`
-    /// what else was mapped over it.
+    /// what else was mapped over it, `own` its pages, if they are known. Gives those it has now.
     ///
     /// # Safety
     /// The tenant is gone: nobody holds references into the mapping.
@@ -141,7 +151,8 @@ impl SlotPool {
         mapping: &Mapping,
         size: usize,
         extents: &Extents,
-    ) -> rustix::io::Result<()> {
+        own: Option<Vec<Range<usize>>>,
+    ) -> rustix::io::Result<Option<Vec<Range<usize>>>> {
         let image_len = self.image.len();
         for range in extents.ranges().filter(|range| range.start < image_len) {
             let range = range.start..range.end.min(image_len);
@@ -149,36 +160,54 @@ impl SlotPool {
             // SAFETY: the caller promises that the tenant is gone.
             unsafe { mapping.cover_with_file(range, &self.image.file, offset) }?;
         }
+        let written = own.map_or_else(|| self.written(mapping), Ok);
         // SAFETY: as above.
-        if unsafe { self.copy_back(mapping) }.is_err() {
-            // SAFETY: as above.
-            unsafe { mapping.forget(0..image_len) }?;
-        }
+        let kept = match written.and_then(|written| unsafe { self.copy_back(mapping, written) }) {
+            Ok(kept) => Some(kept),
+            Err(_) => {
+                // SAFETY: as above.
+                unsafe { mapping.forget(0..image_len) }?;
+                None
+            }
+        };
         if extents.ranges().any(|range| range.end > image_len) {
             // SAFETY: as above.
-            return unsafe { mapping.reserve_again(image_len..size) };
+            unsafe { mapping.reserve_again(image_len..size) }?;
+            return Ok(kept);
         }
         // SAFETY: as above.
         unsafe { mapping.forget(image_len..size) }?;
         // SAFETY: as above.
-        unsafe { mapping.close(image_len..size) }
+        unsafe { mapping.close(image_len..size) }?;
+        Ok(kept)
     }
 
-    /// Copies the image over every page the tenant wrote.
+    /// The pages of the image's part that are the slot's own.
+    fn written(&self, mapping: &Mapping) -> rustix::io::Result<Vec<Range<usize>>> {
+        let base = mapping.base() as usize;
+        let mut written = Vec::new();
+        pagemap::written_pages(base..base + self.image.len(), |run| {
+            written.push(run.start - base..run.end - base);
+        })?;
+        Ok(written)
+    }
+
+    /// Copies the image over every page the tenant may have written; gives those that the slot
+    /// keeps.
     ///
     /// # Safety
-    /// As for `reset`.
-    unsafe fn copy_back(&self, mapping: &Mapping) -> rustix::io::Result<()> {
-        let base = mapping.base() as usize;
-        let mut kept = 0;
+    /// As for `reset`; the pages lie inside the image's part.
+    unsafe fn copy_back(
+        &self,
+        mapping: &Mapping,
+        mut written: Vec<Range<usize>>,
+    ) -> rustix::io::Result<Vec<Range<usize>>> {
+        let mut pages = 0;
         let mut failure = Ok(());
-        pagemap::written_pages(base..base + self.image.len(), |written: Range<usize>| {
-            let range = written.start - base..written.end - base;
-            kept += range.len() / PAGE;
-            if kept > KEPT_PAGES {
-                // SAFETY: the caller promises that the tenant is gone.
-                failure = failure.and(unsafe { mapping.forget(range) });
-            } else {
+        written.retain(|range| {
+            pages += range.len() / PAGE;
+            let keep = pages <= KEPT_PAGES;
+            if keep {
                 // SAFETY: `range` lies inside the image's length on both sides, source and target
                 // are different mappings, and the caller promises that the tenant is gone.
                 unsafe {
@@ -188,9 +217,13 @@ impl SlotPool {
                         range.len(),
                     );
                 }
+            } else {
+                // SAFETY: the caller promises that the tenant is gone.
+                failure = failure.and(unsafe { mapping.forget(range.clone()) });
             }
-        })?;
-        failure
+            keep
+        });
+        failure.map(|()| written)
     }
 }
 
@@ -200,12 +233,32 @@ pub(super) struct Known {
     pub runs: Vec<Range<usize>>,
     /// Its contents, if somebody wanted them: whoever forks a session often does so many times.
     pub state: Option<MemoryState>,
+    /// When somebody began to write to it again. Without a page fault since, `runs` still holds.
+    touched: Option<FaultMark>,
+}
+
+impl Known {
+    pub fn new(runs: Vec<Range<usize>>, state: Option<MemoryState>) -> Known {
+        Known { runs, state, touched: None }
+    }
+
+    /// Whether these are all the pages that were written until now.
+    pub fn holds(&self) -> bool {
+        self.touched.as_ref().is_none_or(FaultMark::no_fault_since)
+    }
+}
+
+/// How a slot came to its tenant.
+struct Arrival {
+    own: Vec<Range<usize>>,
+    at: FaultMark,
 }
 
 /// One linear memory in use, shared by wasmtime and by whoever saves and restores it.
 pub struct SlotMemory {
     /// `None` only while dropping.
     mapping: Option<Mapping>,
+    arrival: Option<Arrival>,
     size: AtomicUsize,
     capacity: usize,
     extents: Mutex<Extents>,
@@ -216,7 +269,10 @@ pub struct SlotMemory {
 impl SlotMemory {
     /// Somebody is about to write into the memory.
     pub fn touched(&self) {
-        *self.known() = None;
+        if let Some(known) = &mut *self.known() {
+            known.state = None;
+            known.touched.get_or_insert_with(FaultMark::now);
+        }
     }
 
     /// As for `extents`.
@@ -248,11 +304,17 @@ impl Drop for SlotMemory {
     fn drop(&mut self) {
         let Some(mapping) = self.mapping.take() else { return };
         let (size, extents) = (self.size(), std::mem::take(&mut *self.extents()));
+        // Views of layers were mapped over pages of its own, and taking them away is no fault.
+        let arrival =
+            self.arrival.take().filter(|arrival| extents.is_empty() && arrival.at.no_fault_since());
         // SAFETY: wasmtime has dropped its half, which it does only when the store is gone, and
         // this is the last of the others: no tenant is left.
-        if unsafe { self.pool.reset(&mapping, size, &extents) }.is_ok() {
+        let reset = unsafe {
+            self.pool.reset(&mapping, size, &extents, arrival.map(|arrival| arrival.own))
+        };
+        if let Ok(own) = reset {
             // A full pool gives the mapping back, and dropping it unmaps.
-            let _ = self.pool.idle.push(mapping);
+            let _ = self.pool.idle.push(IdleSlot { mapping, own });
         }
         super::state::count_unmapped(&extents);
     }

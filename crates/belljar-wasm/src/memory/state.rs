@@ -152,15 +152,10 @@ impl SlotMemory {
     /// # Safety
     /// No guest code runs in this memory, and nobody holds references into it.
     pub unsafe fn capture(&self, settle: bool) -> std::io::Result<MemoryState> {
-        let known = self.known().take();
-        let mut runs = match known {
-            Some(Known { runs, state: Some(state) }) => {
-                *self.known() = Some(Known { runs, state: Some(state.clone()) });
-                return Ok(state);
-            }
-            Some(Known { runs, state: None }) => runs,
-            None => self.written_runs()?,
-        };
+        if let Some(state) = self.known().as_ref().and_then(|known| known.state.clone()) {
+            return Ok(state);
+        }
+        let mut runs = self.written_runs()?;
         if settle {
             // SAFETY: the caller's promise.
             runs = unsafe { self.settle(runs) }?;
@@ -174,7 +169,7 @@ impl SlotMemory {
         let extents = self.extents().clone();
         let copied = Copied { runs: runs.clone(), contents, pool: Arc::clone(self.pool()) };
         let state = MemoryState { size: self.size(), extents, copied: Arc::new(copied) };
-        *self.known() = Some(Known { runs, state: settle.then(|| state.clone()) });
+        *self.known() = Some(Known::new(runs, settle.then(|| state.clone())));
         Ok(state)
     }
 
@@ -188,7 +183,7 @@ impl SlotMemory {
             // SAFETY: the caller's promise.
             runs = unsafe { self.settle(runs) }?;
         }
-        *self.known() = Some(Known { runs, state: None });
+        *self.known() = Some(Known::new(runs, None));
         Ok(())
     }
 
@@ -260,6 +255,9 @@ impl SlotMemory {
 
     /// The pages that are no longer those of the image or a layer, as runs of addresses in order.
     fn written_runs(&self) -> std::io::Result<Vec<Range<usize>>> {
+        if let Some(known) = self.known().take().filter(Known::holds) {
+            return Ok(known.runs);
+        }
         let base = self.mapping()?.base() as usize;
         let mut runs: Vec<Range<usize>> = Vec::new();
         let asked = pagemap::written_pages(base..base + self.size(), |run| {
