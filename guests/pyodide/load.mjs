@@ -49,7 +49,7 @@ async function loadFrom(folder, options) {
   offerRequire();
   if (options.memoryBytes !== null) limitMemory(options.memoryBytes);
   const { loadPyodide } = await import(pathToFileURL(join(folder, "pyodide.mjs")).href);
-  const pyodide = await loadPyodide({
+  const pyodide = await orFailure(loadPyodide, {
     indexURL: folder,
     jsglobals: fewGlobals(),
     ...(snapshot === null ? {} : { _loadSnapshot: snapshot }),
@@ -58,6 +58,22 @@ async function loadFrom(folder, options) {
   connectStreams(pyodide);
   placeGuest(pyodide, guest, snapshot !== null, options.makeSnapshot !== null);
   return { pyodide, folder, fingerprint };
+}
+
+/** Pyodide never settles when its WebAssembly cannot be compiled: it only prints the reason. */
+function orFailure(loadPyodide, config) {
+  const { instantiate } = WebAssembly;
+  return new Promise((resolve, reject) => {
+    WebAssembly.instantiate = async (...args) => {
+      try {
+        return await instantiate(...args);
+      } catch (error) {
+        reject(error);
+        throw error;
+      }
+    };
+    loadPyodide(config).then(resolve, reject);
+  }).finally(() => (WebAssembly.instantiate = instantiate));
 }
 
 /** The driver and our additions to it: name -> text. */

@@ -15,6 +15,9 @@ import { serveWire } from "./wire.mjs";
 
 const EXIT_USAGE = 64;
 const EXIT_CRASHED = 70;
+// Recursion in C (nested lists, JSON) ends the process where the engine has no more stack: with this much, at some
+// hundred thousand levels instead of ten thousand. Only Node lets one choose.
+const PYTHON_STACK_MEGABYTES = 64;
 
 async function main() {
   const options = parseOptions(process.argv.slice(2));
@@ -42,7 +45,7 @@ function start(role, end, options) {
     workerData: { role, end, options },
     transferList: [end.port],
     env: {},
-    resourceLimits: { stackSizeMb: 8 },
+    resourceLimits: { stackSizeMb: PYTHON_STACK_MEGABYTES },
   });
   worker.on("message", (exitCode) => process.exit(exitCode));
   worker.on("error", (error) => {

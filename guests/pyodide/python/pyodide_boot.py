@@ -6,7 +6,6 @@ import sys
 def boot(all_common):
     """With `all_common` everything is imported that programs use most, which is only worth it for a snapshot."""
     import asyncio.events
-    import os
     import time
 
     from . import pyodide_host
@@ -24,7 +23,6 @@ def boot(all_common):
     if all_common:
         _import_all(COMMON)
     _install_driver(_add_interactive_builtins)
-    os.environ.clear()
 
 
 def _import_all(names):
@@ -58,11 +56,14 @@ def _install_driver(add_interactive_builtins):
 def wake_up():
     """In every process: what a snapshot must not share, and what Pyodide sets up anew at each start."""
     import asyncio.events
+    import os
     import random
     import tempfile
 
     asyncio.events._set_running_loop(None)
     random.seed()
     tempfile._name_sequence = None
+    # Only what the host gives.
+    os.environ.clear()
     # Files of the workspace are found by the paths the host gives, and do not shadow the library.
     sys.path[:] = [path for path in sys.path if path]

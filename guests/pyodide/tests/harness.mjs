@@ -15,7 +15,7 @@ export const PYODIDE = process.env.BELLJAR_PYODIDE;
 const DENO = process.env.BELLJAR_DENO;
 
 export const runtime = DENO ? "deno" : "node";
-const command = DENO
+export const command = DENO
   ? [DENO, "run", "--no-prompt", "--no-config", "--no-remote", "--no-npm", "--quiet", "--allow-all", MAIN]
   : [process.execPath, MAIN];
 
