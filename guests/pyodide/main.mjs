@@ -8,10 +8,10 @@
 import process from "node:process";
 import { Worker } from "node:worker_threads";
 
-import { connect } from "./channel.mjs";
+import { connect } from "../threads/channel.mjs";
 import { parseOptions } from "./options.mjs";
 import { makeSnapshot, servePython } from "./session.mjs";
-import { serveWire } from "./wire.mjs";
+import { serveWire } from "../threads/wire.mjs";
 
 const EXIT_USAGE = 64;
 const EXIT_CRASHED = 70;
@@ -29,14 +29,14 @@ async function main() {
     await makeSnapshot(options);
     return;
   }
-  const { wireEnd, pythonEnd } = connect();
+  const { wireEnd, userEnd } = connect();
   if (options.direct) {
     process.on("SIGINT", () => {});
     start("wire", wireEnd, options);
-    process.exit(await servePython(pythonEnd, options));
+    process.exit(await servePython(userEnd, options));
   }
   process.on("SIGINT", serveWire(wireEnd).interrupt);
-  start("python", pythonEnd, options);
+  start("python", userEnd, options);
 }
 
 /** The other thread; the process ends with it. */

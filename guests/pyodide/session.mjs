@@ -2,7 +2,7 @@
 
 import process from "node:process";
 
-import { PythonEnd } from "./channel.mjs";
+import { UserEnd } from "../threads/channel.mjs";
 import { CannotLoad, loadPython } from "./load.mjs";
 import { mountFolders } from "./files.mjs";
 import { loadImported } from "./packages.mjs";
@@ -13,7 +13,7 @@ const CANNOT_LOAD = -32000;
 
 /** Serves until Python ends the process itself; its exit code. */
 export async function servePython(end, options) {
-  const host = new PythonEnd(end);
+  const host = new UserEnd(end);
   let python;
   try {
     python = await loadPython(options);

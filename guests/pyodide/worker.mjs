@@ -3,7 +3,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 
 import { servePython } from "./session.mjs";
-import { serveWire } from "./wire.mjs";
+import { serveWire } from "../threads/wire.mjs";
 
 const { role, end, options } = workerData;
 if (role === "wire") serveWire(end);

@@ -1,4 +1,4 @@
-// The thread that speaks with the host: lines from descriptor 3 to Python, lines from Python to descriptor 4.
+// The thread that speaks with the host: lines from descriptor 3 to the user's, lines from there to descriptor 4.
 // Sockets rather than files: that is what Deno opens by number, and what does not hold up the thread.
 
 import { Buffer } from "node:buffer";
@@ -14,17 +14,21 @@ const NEWLINE = 10;
 // No request of the host is longer; one that is could only fill the memory.
 const MAX_LINE_BYTES = 64 * 1024 * 1024;
 
-export function serveWire(end) {
-  const python = new WireEnd(end);
+/** `onLine` sees each line before the other thread gets it. */
+export function serveWire(end, onLine = () => {}) {
+  const user = new WireEnd(end);
   const out = new Socket({ fd: PROTOCOL_OUT, readable: false, writable: true });
   out.on("error", leave);
-  python.onLine((line) => out.write(`${line}\n`));
-  const lines = new LineSplitter((line) => python.deliver(line));
+  user.onLine((line) => out.write(`${line}\n`));
+  const lines = new LineSplitter((line) => {
+    onLine(line);
+    user.deliver(line);
+  });
   const input = new Socket({ fd: PROTOCOL_IN, readable: true, writable: false });
   input.on("data", (data) => lines.take(data));
   input.on("end", leave);
   input.on("error", leave);
-  return { interrupt: () => python.interrupt() };
+  return { interrupt: () => user.interrupt() };
 }
 
 /** Nobody is there any more. From a worker only a signal ends the whole process. */

@@ -1,4 +1,4 @@
-// What connects the thread that speaks with the host to the thread that runs Python.
+// What connects the thread that speaks with the host to the thread that runs the user's code.
 
 import { MessageChannel, receiveMessageOnPort } from "node:worker_threads";
 
@@ -13,9 +13,9 @@ export function connect() {
   const { port1, port2 } = new MessageChannel();
   // Counts what has happened, so that nobody sleeps through it.
   const news = new Int32Array(new SharedArrayBuffer(4));
-  // The number of the signal that waits for Python, or 0.
+  // The number of the signal that waits for the user's thread, or 0.
   const signal = new Uint8Array(new SharedArrayBuffer(1));
-  return { wireEnd: { port: port1, news, signal }, pythonEnd: { port: port2, news, signal } };
+  return { wireEnd: { port: port1, news, signal }, userEnd: { port: port2, news, signal } };
 }
 
 /** For the thread that speaks with the host. */
@@ -44,8 +44,8 @@ export class WireEnd {
   }
 }
 
-/** For the thread that runs Python: everything blocks. */
-export class PythonEnd {
+/** For the thread that runs the user's code: everything blocks. */
+export class UserEnd {
   constructor({ port, news, signal }) {
     Object.assign(this, { port, news, signal });
   }
