@@ -58,7 +58,11 @@ function thrownOf({ exception, lineNumber, columnNumber, scriptId }, filename) {
 /** Ends the code that runs right now; no `catch` or `finally` of it runs. */
 export function stop() {
   ask("Runtime.terminateExecution", {});
+  // The engine looks for it when a loop comes round.
+  for (let i = 0; i < ROUNDS_TO_NOTICE; i++);
 }
+
+const ROUNDS_TO_NOTICE = 1e6;
 
 /** null, or the SyntaxError of a cell that does not compile. */
 export function syntaxErrorOf(code, filename) {

@@ -11,8 +11,12 @@ export class Link {
   #answers = [];
   #replies = new Map();
 
-  constructor(end) {
+  #stop;
+
+  /** `stop` ends the user's code that waits when it is interrupted. */
+  constructor(end, stop) {
     this.#end = new UserEnd(end);
+    this.#stop = stop;
   }
 
   send(message) {
@@ -28,7 +32,7 @@ export class Link {
     this.#end.forgetSignal();
   }
 
-  /** A request of the driver: text in, text out; null when it was interrupted. */
+  /** A request of the driver: text in, text out. */
   call = (text) => {
     const { do: what, ...request } = JSON.parse(text);
     const { name, args, kwargs } = request;
@@ -41,7 +45,7 @@ export class Link {
         this.#requestOf.set(request.id, this.#ask("tool.call", { name, args, kwargs }, request.id));
         return "{}";
       case "wait":
-        while (this.#answers.length === 0) if (!this.#takeOne()) return null;
+        while (this.#answers.length === 0) if (!this.#takeOne()) this.#stop();
         return JSON.stringify({ answers: this.takeAnswers() });
       default:
         this.#drop(this.#requestOf.get(request.id));
@@ -76,7 +80,7 @@ export class Link {
     while (!this.#replies.has(id)) {
       if (this.#takeOne()) continue;
       this.#drop(id);
-      return null;
+      this.#stop();
     }
     const reply = this.#replies.get(id);
     this.#replies.delete(id);

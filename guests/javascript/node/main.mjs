@@ -14,6 +14,16 @@ const EXIT_CRASHED = 70;
 // How long code may take to end by itself when it is interrupted: a cell that only waits does so at once.
 const GRACE_MILLISECONDS = 20;
 
+const EXEC_ARGV = [
+  // The driver has a realm of its own, made of modules.
+  "--experimental-vm-modules",
+  // Node's own parser, to find import() in a cell.
+  "--expose-internals",
+  "--no-warnings",
+  // A timer's callback that is stopped in the middle is no reason to end the process.
+  "--no-force-async-hooks-checks",
+];
+
 const { wireEnd, userEnd } = connect();
 // The number of the cell that runs, or 0.
 const busy = new Int32Array(new SharedArrayBuffer(4));
@@ -24,7 +34,7 @@ const worker = new Worker(new URL("./session.mjs", import.meta.url), {
   workerData: { end: userEnd, busy },
   transferList: [userEnd.port],
   env: {},
-  execArgv: ["--experimental-vm-modules", "--expose-internals", "--no-warnings"],
+  execArgv: EXEC_ARGV,
 });
 worker.on("error", (error) => {
   console.error(`the interpreter failed: ${error?.message ?? error}`);

@@ -16,7 +16,7 @@ import { Link } from "./link.mjs";
 const REPLACED = ["main.js", "cells.js", "library.js", "process.js", "timers.js"];
 
 const { end, busy } = workerData;
-const link = new Link(end);
+const link = new Link(end, engine.stop);
 const driver = await loadDriver();
 prepareGlobals();
 let initialized = false;
