@@ -32,6 +32,7 @@ pub(super) struct Received {
 pub(super) fn run() -> Outcome<()> {
     sys::new_session();
     sys::usual_file_mode();
+    sys::forget_memberships();
     let received = receive()?;
     let plan = Plan::read(&received.plan_file)?;
     namespaces::make(&plan)?;

@@ -75,6 +75,7 @@ mod number {
     pub(super) const SECCOMP: i64 = 317;
     pub(super) const RECVMSG: i64 = 47;
     pub(super) const SENDMSG: i64 = 46;
+    pub(super) const KEYCTL: i64 = 250;
 }
 #[cfg(target_arch = "aarch64")]
 mod number {
@@ -83,6 +84,7 @@ mod number {
     pub(super) const SECCOMP: i64 = 277;
     pub(super) const RECVMSG: i64 = 212;
     pub(super) const SENDMSG: i64 = 211;
+    pub(super) const KEYCTL: i64 = 219;
 }
 pub(super) const OPEN_TREE: i64 = 428;
 pub(super) const MOVE_MOUNT: i64 = 429;
@@ -139,6 +141,7 @@ unsafe extern "C" {
     fn poll(fds: *mut PollFd, count: c_ulong, timeout: c_int) -> c_int;
     fn geteuid() -> u32;
     fn getegid() -> u32;
+    fn setgroups(count: usize, groups: *const u32) -> c_int;
     fn umask(mask: u32) -> u32;
     fn execve(
         path: *const c_char,
@@ -377,6 +380,15 @@ pub(super) fn effective_ids() -> (u32, u32) {
 pub(super) fn usual_file_mode() {
     // SAFETY: a number only.
     unsafe { umask(0o022) };
+}
+
+/// Leaves groups and the session's keyring behind, as far as an ordinary user can.
+pub(super) fn forget_memberships() {
+    const JOIN_NEW_SESSION_KEYRING: usize = 1;
+    // SAFETY: an empty list needs no pointer. Refused to all but root, who belongs to most.
+    unsafe { setgroups(0, std::ptr::null()) };
+    // Kernels without keyrings have nothing to leave.
+    drop(call("leave the keyring", number::KEYCTL, [JOIN_NEW_SESSION_KEYRING, 0, 0, 0, 0]));
 }
 
 pub(super) fn watch_process(pid: c_int) -> Outcome<OwnedFd> {

@@ -214,8 +214,6 @@ mod tests {
             "syslog",
             "quotactl",
             "acct",
-            "mknod",
-            "mknodat",
             "iopl",
             "ioperm",
             "modify_ldt",
