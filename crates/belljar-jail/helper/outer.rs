@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use super::init::{self, Side};
 use super::plan::Plan;
 use super::sys::{self, EINVAL, Failure, Outcome};
-use super::{confine, landlock, monitor, namespaces, report, root};
+use super::{confine, landlock, monitor, namespaces, report, root, signals, socket};
 
 /// The socket to the host.
 pub(super) const CONTROL: RawFd = 0;
@@ -61,7 +61,7 @@ pub(super) fn run() -> Outcome<()> {
 
 fn receive() -> Outcome<Received> {
     let mut message = [0; 1];
-    let (_, descriptors) = sys::receive(CONTROL, &mut message)?;
+    let (_, descriptors) = socket::receive(CONTROL, &mut message)?;
     let mut next = descriptors.into_iter();
     let mut one = || next.next().ok_or_else(|| Failure::new("too few descriptors came", EINVAL));
     Ok(Received {
@@ -77,7 +77,11 @@ fn receive() -> Outcome<Received> {
 
 /// The first process of the jail, until the program is over.
 fn be_first(plan: &Plan, received: &Received, alive: &OwnedFd) -> Outcome<i32> {
-    sys::process_control("die with the monitor", PR_SET_PDEATHSIG, [sys::word(sys::SIGKILL), 0])?;
+    sys::process_control(
+        "die with the monitor",
+        PR_SET_PDEATHSIG,
+        [sys::word(signals::SIGKILL), 0],
+    )?;
     if sys::hung_up(alive) {
         return Err(Failure::new("the monitor is gone", EINVAL));
     }
@@ -136,7 +140,7 @@ fn start(plan: &Plan, received: &Received) -> Failure {
             Failure::io(format!("enter {}", String::from_utf8_lossy(&plan.directory)), &e)
         })?;
         place_descriptors(plan, received)?;
-        sys::default_signals();
+        signals::default_signals();
         Ok(())
     };
     match prepare() {
