@@ -133,14 +133,14 @@ fn be_first(plan: &Plan, received: &Received, alive: &OwnedFd) -> Outcome<i32> {
 /// Becomes the program; comes back only with what went wrong.
 fn start(plan: &Plan, received: &Received) -> Failure {
     let prepare = || -> Outcome<()> {
-        if plan.zygote {
-            confine::keep_for_zygote()?;
-        }
         std::env::set_current_dir(std::ffi::OsStr::from_bytes(&plan.directory)).map_err(|e| {
             Failure::io(format!("enter {}", String::from_utf8_lossy(&plan.directory)), &e)
         })?;
         place_descriptors(plan, received)?;
         signals::default_signals();
+        if plan.zygote {
+            confine::keep_for_zygote(plan)?;
+        }
         Ok(())
     };
     match prepare() {

@@ -33,7 +33,8 @@
 //!
 //! With [`JailPlan::zygote`] the program is an interpreter that has loaded all it needs, runs no
 //! foreign code itself, and forks for each execution. It gets the namespaces and the root, no
-//! workspace, no filter, and keeps `CAP_SYS_ADMIN` in its own user namespace. Beside descriptors 0
+//! workspace, a filter that also allows what it needs to confine its children, and keeps
+//! `CAP_SYS_ADMIN` in its own user namespace. Beside descriptors 0
 //! to 4 it has, at 5, a library to load and, at 6, the plan. In Python, from the only thread:
 //!
 //! ```python

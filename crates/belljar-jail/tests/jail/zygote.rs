@@ -166,6 +166,11 @@ for p in ('/proc/1/mem', '/proc/1/root', '/proc/1/environ'):
             "{'0000000000000000'}\n['1', '2']\n-1 1\n-1 1\n-1 1\n-1 1\n''\nrefused\nrefused\nrefused\n");
     }
 
+    #[cfg(target_arch = "x86_64")]
+    fn a_child_can_make_no_dangerous_calls() {
+        check(crate::syscalls::DANGEROUS_CALLS, "done\n");
+    }
+
     fn a_child_can_look_at_itself() {
         check("
 import os
