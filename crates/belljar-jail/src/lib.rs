@@ -26,7 +26,7 @@
 //! the program, which takes in orphans and forwards SIGINT; and the program.
 //!
 //! If a step fails nothing is started. Landlock, a control group and `/proc` are used where they
-//! can be had and [`Jailed::layers`] tells; without the others there is no jail. ([`probe`] says
+//! can be had and [`Jailed::layers`] tells; without the others there is no jail. ([`probe()`] says
 //! beforehand.)
 //!
 //! # Zygotes
