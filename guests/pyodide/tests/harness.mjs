@@ -11,6 +11,7 @@ const MAIN = fileURLToPath(new URL("../main.mjs", import.meta.url));
 
 /** Where Pyodide is, from the environment: the npm package's folder. */
 export const PYODIDE = process.env.BELLJAR_PYODIDE;
+if (!PYODIDE) throw new Error("set BELLJAR_PYODIDE to a folder with Pyodide (npm install pyodide, then node_modules/pyodide)");
 /** Node unless a Deno is given. */
 const DENO = process.env.BELLJAR_DENO;
 
