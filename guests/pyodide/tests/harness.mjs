@@ -16,8 +16,10 @@ if (!PYODIDE) throw new Error("set BELLJAR_PYODIDE to a folder with Pyodide (npm
 const DENO = process.env.BELLJAR_DENO;
 
 export const runtime = DENO ? "deno" : "node";
+// `--allow-net` is for the tests that load from an address, `--allow-run` for direct mode, which ends by a signal to itself.
+const PERMISSIONS = ["--allow-read", "--allow-write", "--allow-env", "--allow-net", "--allow-run"];
 export const command = DENO
-  ? [DENO, "run", "--no-prompt", "--no-config", "--no-remote", "--no-npm", "--quiet", "--allow-all", MAIN]
+  ? [DENO, "run", "--quiet", "--no-prompt", "--no-config", "--no-remote", "--no-npm", ...PERMISSIONS, MAIN]
   : [process.execPath, MAIN];
 
 export class Interpreter {
