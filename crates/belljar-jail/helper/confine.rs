@@ -28,21 +28,19 @@ pub(super) fn apply(plan: &Plan) -> Outcome<u32> {
     never_more_privileges()?;
     drop_capabilities(&[])?;
     let landlock = landlock::restrict(plan)?;
-    for filter in &plan.filters {
-        sys::install_filter(filter)?;
-    }
+    plan.filters.iter().try_for_each(|filter| sys::install_filter(filter))?;
     Ok(landlock)
 }
 
 /// Keeps what a zygote needs, also across the start of its program.
-pub(super) fn keep_for_zygote() -> Outcome<()> {
+pub(super) fn keep_for_zygote(plan: &Plan) -> Outcome<()> {
     never_more_privileges()?;
     drop_capabilities(&ZYGOTE_CAPABILITIES)?;
     for capability in ZYGOTE_CAPABILITIES {
         let arguments = [AMBIENT_RAISE, capability];
         sys::process_control("keep a capability", PR_CAP_AMBIENT, arguments)?;
     }
-    Ok(())
+    plan.zygote_filters.iter().try_for_each(|filter| sys::install_filter(filter))
 }
 
 /// For a process that only waits for others.

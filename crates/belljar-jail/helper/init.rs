@@ -3,7 +3,8 @@
 
 use std::os::fd::RawFd;
 
-use super::sys::{self, Outcome, SIGCHLD, SIGINT};
+use super::signals::{self, SIGCHLD, SIGINT, SignalSet};
+use super::sys::{self, Outcome};
 
 const PR_SET_DUMPABLE: i32 = 4;
 
@@ -17,18 +18,18 @@ pub(super) enum Side {
 
 pub(super) struct First {
     program: i32,
-    signals: sys::SignalSet,
+    signals: SignalSet,
 }
 
 /// Forks the program's process. Signals that come before [`serve`] are kept.
 pub(super) fn split() -> Outcome<Side> {
-    let signals = sys::all_signals();
-    let before = sys::block_signals(&signals);
+    let all = signals::all_signals();
+    let before = signals::block_signals(&all);
     match sys::fork_process()? {
-        Some(program) => Ok(Side::First(First { program, signals })),
+        Some(program) => Ok(Side::First(First { program, signals: all })),
         None => {
             sys::new_session();
-            sys::block_signals(&before);
+            signals::block_signals(&before);
             Ok(Side::Program)
         }
     }
@@ -56,8 +57,8 @@ impl First {
                     return status;
                 }
             }
-            match sys::next_signal(&self.signals) {
-                SIGINT => sys::send_signal(self.program, SIGINT),
+            match signals::next_signal(&self.signals) {
+                SIGINT => signals::send_signal(self.program, SIGINT),
                 SIGCHLD => {}
                 // Whatever else the jailed program sends here concerns nobody.
                 _ => {}

@@ -13,6 +13,8 @@ mod outer;
 mod plan;
 mod report;
 mod root;
+mod signals;
+mod socket;
 mod sys;
 
 fn main() {

@@ -6,8 +6,9 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 
-use super::sys::{self, Outcome, POLLIN, PollFd, SIGINT, SIGKILL};
-use super::{report, root};
+use super::signals::{SIGINT, SIGKILL, send_signal};
+use super::sys::{self, Outcome, POLLIN, PollFd};
+use super::{report, root, socket};
 
 const INTERRUPT: u8 = b'I';
 const KILL: u8 = b'K';
@@ -47,12 +48,12 @@ pub(super) fn watch(control: RawFd, first: i32, alive: RawFd) -> Outcome<()> {
 /// Does one thing that the host asks for; false when it will ask for nothing more.
 fn obey(control: RawFd, first: i32) -> bool {
     let mut buffer = [0; report::MOST_BYTES];
-    let length = sys::receive(control, &mut buffer).map_or(0, |(length, _)| length);
+    let length = socket::receive(control, &mut buffer).map_or(0, |(length, _)| length);
     match buffer[..length].split_first() {
-        Some((&INTERRUPT, _)) => sys::send_signal(first, SIGINT),
+        Some((&INTERRUPT, _)) => send_signal(first, SIGINT),
         Some((&TAKE, [how, path @ ..])) => hand_over(control, path, *how == b'w'),
         Some((&KILL, _)) | None => {
-            sys::send_signal(first, SIGKILL);
+            send_signal(first, SIGKILL);
             return false;
         }
         Some(_) => {}
@@ -62,7 +63,7 @@ fn obey(control: RawFd, first: i32) -> bool {
 
 fn hand_over(control: RawFd, path: &[u8], writable: bool) {
     match root::take(path, writable) {
-        Ok(tree) => drop(sys::send(control, &[report::MOUNT], Some(&tree))),
+        Ok(tree) => drop(socket::send(control, &[report::MOUNT], Some(&tree))),
         Err(failure) => report::failed(control, &failure),
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use super::init::{self, Side};
 use super::plan::Plan;
 use super::sys::{self, EINVAL, Failure, Outcome};
-use super::{confine, landlock, monitor, namespaces, report, root};
+use super::{confine, landlock, monitor, namespaces, report, root, signals, socket};
 
 /// The socket to the host.
 pub(super) const CONTROL: RawFd = 0;
@@ -32,6 +32,7 @@ pub(super) struct Received {
 pub(super) fn run() -> Outcome<()> {
     sys::new_session();
     sys::usual_file_mode();
+    sys::forget_memberships();
     let received = receive()?;
     let plan = Plan::read(&received.plan_file)?;
     namespaces::make(&plan)?;
@@ -60,7 +61,7 @@ pub(super) fn run() -> Outcome<()> {
 
 fn receive() -> Outcome<Received> {
     let mut message = [0; 1];
-    let (_, descriptors) = sys::receive(CONTROL, &mut message)?;
+    let (_, descriptors) = socket::receive(CONTROL, &mut message)?;
     let mut next = descriptors.into_iter();
     let mut one = || next.next().ok_or_else(|| Failure::new("too few descriptors came", EINVAL));
     Ok(Received {
@@ -76,7 +77,11 @@ fn receive() -> Outcome<Received> {
 
 /// The first process of the jail, until the program is over.
 fn be_first(plan: &Plan, received: &Received, alive: &OwnedFd) -> Outcome<i32> {
-    sys::process_control("die with the monitor", PR_SET_PDEATHSIG, [sys::word(sys::SIGKILL), 0])?;
+    sys::process_control(
+        "die with the monitor",
+        PR_SET_PDEATHSIG,
+        [sys::word(signals::SIGKILL), 0],
+    )?;
     if sys::hung_up(alive) {
         return Err(Failure::new("the monitor is gone", EINVAL));
     }
@@ -128,14 +133,14 @@ fn be_first(plan: &Plan, received: &Received, alive: &OwnedFd) -> Outcome<i32> {
 /// Becomes the program; comes back only with what went wrong.
 fn start(plan: &Plan, received: &Received) -> Failure {
     let prepare = || -> Outcome<()> {
-        if plan.zygote {
-            confine::keep_for_zygote()?;
-        }
         std::env::set_current_dir(std::ffi::OsStr::from_bytes(&plan.directory)).map_err(|e| {
             Failure::io(format!("enter {}", String::from_utf8_lossy(&plan.directory)), &e)
         })?;
         place_descriptors(plan, received)?;
-        sys::default_signals();
+        signals::default_signals();
+        if plan.zygote {
+            confine::keep_for_zygote(plan)?;
+        }
         Ok(())
     };
     match prepare() {

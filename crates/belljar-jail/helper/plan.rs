@@ -27,6 +27,8 @@ pub(super) struct Plan {
     pub(super) files: Vec<(Vec<u8>, Vec<u8>)>,
     /// The kernel's number of the resource, and the most of it.
     pub(super) limits: Vec<(i32, u64)>,
+    /// For a zygote itself.
+    pub(super) zygote_filters: Vec<Vec<u8>>,
     pub(super) filters: Vec<Vec<u8>>,
 }
 
@@ -71,6 +73,7 @@ impl Plan {
             links: rest.list(|r| Ok((r.bytes()?, r.bytes()?)))?,
             files: rest.list(|r| Ok((r.bytes()?, r.bytes()?)))?,
             limits: rest.list(|r| Ok((r.number()?.cast_signed(), r.wide()?)))?,
+            zygote_filters: rest.list(Reader::bytes)?,
             filters: rest.list(Reader::bytes)?,
         };
         if rest.0.is_empty() { Ok(plan) } else { Err(malformed()) }

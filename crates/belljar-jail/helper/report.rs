@@ -2,7 +2,8 @@
 
 use std::os::fd::RawFd;
 
-use super::sys::{self, Failure};
+use super::socket;
+use super::sys::Failure;
 
 pub(super) const READY: u8 = b'R';
 pub(super) const FAILED: u8 = b'F';
@@ -35,5 +36,5 @@ pub(super) fn ended(socket: RawFd, status: i32) {
 
 fn tell(socket: RawFd, message: &[u8]) {
     // A host that has gone needs no report; the monitor notices by itself.
-    drop(sys::send(socket, message, None));
+    drop(socket::send(socket, message, None));
 }

@@ -109,10 +109,32 @@ fn mount_scratch(plan: &Plan) -> Outcome<()> {
 pub(super) fn mount_proc(flags: u64) -> Outcome<bool> {
     let place = make_path(b"/proc", Kind::Directory)?;
     match new_file_system("proc", &[], flags | NO_SETUID | NO_DEVICES | NO_PROGRAMS) {
-        Ok(tree) => attach(&tree, &place, b"/proc").map(|()| true),
+        Ok(tree) => {
+            attach(&tree, &place, b"/proc")?;
+            if flags & READ_ONLY != 0 {
+                mask_proc()?;
+            }
+            Ok(true)
+        }
         Err(failure) if failure.errno == sys::EPERM => Ok(false),
         Err(failure) => Err(failure),
     }
+}
+
+/// Covers what tells of other jails of the same user. Not in a zygote: the kernel lets nobody mount
+/// another `/proc` who sees this one only in part.
+fn mask_proc() -> Outcome<()> {
+    for name in ["/proc/keys", "/proc/key-users"] {
+        let (path, flags) = (below_here(name.as_bytes()), sys::O_PATH | sys::O_NOFOLLOW);
+        let path = path.as_os_str().as_bytes();
+        // Missing where the kernel has no keys.
+        if let Ok(place) = sys::open_at("find a file", sys::AT_FDCWD, path, flags) {
+            let nothing = clone_tree(b"/dev/null")?;
+            restrict(&nothing, READ_ONLY | NO_SETUID | NO_PROGRAMS)?;
+            attach(&nothing, &place, name.as_bytes())?;
+        }
+    }
+    Ok(())
 }
 
 /// A detached copy of the host's `source` with the flags that it shall have in the jail.

@@ -38,11 +38,6 @@ pub(super) const EINTR: i32 = 4;
 pub(super) const EEXIST: i32 = 17;
 pub(super) const EINVAL: i32 = 22;
 
-pub(super) const SIGINT: c_int = 2;
-pub(super) const SIGKILL: c_int = 9;
-pub(super) const SIGCHLD: c_int = 17;
-const LAST_CLASSIC_SIGNAL: c_int = 31;
-
 pub(super) const CLONE_NEWNS: c_int = 0x0002_0000;
 pub(super) const CLONE_NEWCGROUP: c_int = 0x0200_0000;
 pub(super) const CLONE_NEWUTS: c_int = 0x0400_0000;
@@ -69,20 +64,22 @@ pub(super) const POLLIN: i16 = 1;
 
 /// Numbers that differ between processors; the newer calls have one number everywhere.
 #[cfg(target_arch = "x86_64")]
-mod number {
-    pub(super) const PIVOT_ROOT: i64 = 155;
-    pub(super) const CAPSET: i64 = 126;
-    pub(super) const SECCOMP: i64 = 317;
-    pub(super) const RECVMSG: i64 = 47;
-    pub(super) const SENDMSG: i64 = 46;
+pub(super) mod number {
+    pub(in super::super) const PIVOT_ROOT: i64 = 155;
+    pub(in super::super) const CAPSET: i64 = 126;
+    pub(in super::super) const SECCOMP: i64 = 317;
+    pub(in super::super) const RECVMSG: i64 = 47;
+    pub(in super::super) const SENDMSG: i64 = 46;
+    pub(in super::super) const KEYCTL: i64 = 250;
 }
 #[cfg(target_arch = "aarch64")]
-mod number {
-    pub(super) const PIVOT_ROOT: i64 = 41;
-    pub(super) const CAPSET: i64 = 91;
-    pub(super) const SECCOMP: i64 = 277;
-    pub(super) const RECVMSG: i64 = 212;
-    pub(super) const SENDMSG: i64 = 211;
+pub(super) mod number {
+    pub(in super::super) const PIVOT_ROOT: i64 = 41;
+    pub(in super::super) const CAPSET: i64 = 91;
+    pub(in super::super) const SECCOMP: i64 = 277;
+    pub(in super::super) const RECVMSG: i64 = 212;
+    pub(in super::super) const SENDMSG: i64 = 211;
+    pub(in super::super) const KEYCTL: i64 = 219;
 }
 pub(super) const OPEN_TREE: i64 = 428;
 pub(super) const MOVE_MOUNT: i64 = 429;
@@ -103,9 +100,6 @@ pub(super) struct PollFd {
     pub(super) revents: i16,
 }
 
-/// The C library's set of signals: 1024 bits.
-pub(super) type SignalSet = [c_ulong; 16];
-
 unsafe extern "C" {
     fn syscall(number: c_long, ...) -> c_long;
     fn fork() -> c_int;
@@ -113,7 +107,6 @@ unsafe extern "C" {
     fn unshare(flags: c_int) -> c_int;
     fn setns(fd: c_int, kind: c_int) -> c_int;
     fn setsid() -> c_int;
-    fn kill(pid: c_int, signal: c_int) -> c_int;
     fn waitpid(pid: c_int, status: *mut c_int, options: c_int) -> c_int;
     fn prctl(option: c_int, ...) -> c_int;
     fn sethostname(name: *const c_char, length: usize) -> c_int;
@@ -132,13 +125,10 @@ unsafe extern "C" {
     fn dup2(from: c_int, to: c_int) -> c_int;
     fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
     fn setrlimit(resource: c_int, limit: *const [u64; 2]) -> c_int;
-    fn sigfillset(set: *mut SignalSet) -> c_int;
-    fn sigprocmask(how: c_int, set: *const SignalSet, old: *mut SignalSet) -> c_int;
-    fn sigwaitinfo(set: *const SignalSet, info: *mut c_void) -> c_int;
-    fn signal(number: c_int, handler: usize) -> usize;
     fn poll(fds: *mut PollFd, count: c_ulong, timeout: c_int) -> c_int;
     fn geteuid() -> u32;
     fn getegid() -> u32;
+    fn setgroups(count: usize, groups: *const u32) -> c_int;
     fn umask(mask: u32) -> u32;
     fn execve(
         path: *const c_char,
@@ -203,11 +193,6 @@ pub(super) fn join_namespace(step: &str, fd: &OwnedFd, kind: c_int) -> Outcome<(
 pub(super) fn new_session() {
     // SAFETY: no arguments; fails only when this is a group leader already, which is as good.
     unsafe { setsid() };
-}
-
-pub(super) fn send_signal(pid: c_int, number: c_int) {
-    // SAFETY: takes numbers only; a process that is gone needs no signal.
-    unsafe { kill(pid, number) };
 }
 
 /// Waits for `pid` (or any child, with -1); `None` when none is left or, without `block`, ready.
@@ -325,37 +310,6 @@ pub(super) fn limit(resource: c_int, most: u64) -> Outcome<()> {
     check(&format!("set resource limit {resource}"), result).map(drop)
 }
 
-pub(super) fn all_signals() -> SignalSet {
-    let mut set = [0; 16];
-    // SAFETY: the array is as large as the C library's type.
-    unsafe { sigfillset(&raw mut set) };
-    set
-}
-
-/// Sets the blocked signals and gives back the earlier ones.
-pub(super) fn block_signals(set: &SignalSet) -> SignalSet {
-    const SIG_SETMASK: c_int = 2;
-    let mut old = [0; 16];
-    // SAFETY: both arrays are as large as the C library's type.
-    unsafe { sigprocmask(SIG_SETMASK, &raw const *set, &raw mut old) };
-    old
-}
-
-pub(super) fn next_signal(set: &SignalSet) -> c_int {
-    // SAFETY: the array is as large as the C library's type; no details are asked for.
-    unsafe { sigwaitinfo(&raw const *set, std::ptr::null_mut()) }
-}
-
-/// Undoes what a runtime did to signals, so that a program starts as from a shell.
-pub(super) fn default_signals() {
-    const SIG_DFL: usize = 0;
-    for number in 1..=LAST_CLASSIC_SIGNAL {
-        // SAFETY: numbers only; the two signals that cannot be changed are left as they are.
-        unsafe { signal(number, SIG_DFL) };
-    }
-    block_signals(&[0; 16]);
-}
-
 pub(super) fn wait_readable(fds: &mut [PollFd]) -> bool {
     // SAFETY: pointer and length are those of one slice.
     unsafe { poll(fds.as_mut_ptr(), fds.len() as c_ulong, -1) > 0 }
@@ -377,6 +331,15 @@ pub(super) fn effective_ids() -> (u32, u32) {
 pub(super) fn usual_file_mode() {
     // SAFETY: a number only.
     unsafe { umask(0o022) };
+}
+
+/// Leaves groups and the session's keyring behind, as far as an ordinary user can.
+pub(super) fn forget_memberships() {
+    const JOIN_NEW_SESSION_KEYRING: usize = 1;
+    // SAFETY: an empty list needs no pointer. Refused to all but root, who belongs to most.
+    unsafe { setgroups(0, std::ptr::null()) };
+    // Kernels without keyrings have nothing to leave.
+    drop(call("leave the keyring", number::KEYCTL, [JOIN_NEW_SESSION_KEYRING, 0, 0, 0, 0]));
 }
 
 pub(super) fn watch_process(pid: c_int) -> Outcome<OwnedFd> {
@@ -444,82 +407,4 @@ pub(super) fn install_filter(program: &[u8]) -> Outcome<()> {
     let fprog = SockFprog { length, instructions: instructions.as_ptr() };
     let arguments = [SET_MODE_FILTER, 0, &raw const fprog as usize, 0, 0];
     call("install the system call filter", number::SECCOMP, arguments).map(drop)
-}
-
-#[repr(C)]
-struct Slice {
-    start: *mut c_void,
-    length: usize,
-}
-
-#[repr(C)]
-struct MessageHeader {
-    name: *mut c_void,
-    name_length: u32,
-    slices: *mut Slice,
-    slice_count: usize,
-    control: *mut c_void,
-    control_length: usize,
-    flags: c_int,
-}
-
-/// The most descriptors one message may bring.
-pub(super) const MOST_DESCRIPTORS: usize = 16;
-/// `struct cmsghdr` in words of eight bytes, before the descriptors.
-const CONTROL_HEADER_BYTES: usize = 16;
-const CONTROL_WORDS: usize = 2 + MOST_DESCRIPTORS / 2;
-const SOL_SOCKET: u64 = 1;
-const SCM_RIGHTS: u64 = 1;
-
-/// Receives one message and the descriptors with it; no bytes mean that the other side has gone.
-pub(super) fn receive(socket: RawFd, buffer: &mut [u8]) -> Outcome<(usize, Vec<OwnedFd>)> {
-    const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
-    let mut control = [0_u64; CONTROL_WORDS];
-    let mut slice = Slice { start: buffer.as_mut_ptr().cast(), length: buffer.len() };
-    let mut header = MessageHeader {
-        name: std::ptr::null_mut(),
-        name_length: 0,
-        slices: &raw mut slice,
-        slice_count: 1,
-        control: control.as_mut_ptr().cast(),
-        control_length: size_of_val(&control),
-        flags: 0,
-    };
-    let arguments = [word(socket), &raw mut header as usize, MSG_CMSG_CLOEXEC, 0, 0];
-    let length = call("receive from the host", number::RECVMSG, arguments)?;
-    let mut descriptors = Vec::new();
-    if header.control_length > CONTROL_HEADER_BYTES {
-        let bytes = usize::try_from(control[0]).unwrap_or(0).min(size_of_val(&control));
-        let count = bytes.saturating_sub(CONTROL_HEADER_BYTES) / size_of::<RawFd>();
-        let first = control[2..].as_ptr().cast::<RawFd>();
-        for index in 0..count {
-            // SAFETY: the kernel wrote `count` new descriptors behind the header, inside of
-            // `control`, and nobody else knows them.
-            descriptors.push(unsafe { OwnedFd::from_raw_fd(first.add(index).read()) });
-        }
-    }
-    Ok((length, descriptors))
-}
-
-/// Sends one message, with a descriptor if there is one.
-pub(super) fn send(socket: RawFd, bytes: &[u8], descriptor: Option<&OwnedFd>) -> Outcome<()> {
-    const MSG_NOSIGNAL: usize = 0x4000;
-    let mut control = [0_u64; 3];
-    control[0] = (CONTROL_HEADER_BYTES + size_of::<RawFd>()) as u64;
-    control[1] = SOL_SOCKET | SCM_RIGHTS << 32;
-    if let Some(fd) = descriptor {
-        control[2] = u64::from(fd.as_raw_fd().cast_unsigned());
-    }
-    let mut slice = Slice { start: bytes.as_ptr().cast_mut().cast(), length: bytes.len() };
-    let header = MessageHeader {
-        name: std::ptr::null_mut(),
-        name_length: 0,
-        slices: &raw mut slice,
-        slice_count: 1,
-        control: control.as_mut_ptr().cast(),
-        control_length: if descriptor.is_some() { size_of_val(&control) } else { 0 },
-        flags: 0,
-    };
-    let arguments = [word(socket), &raw const header as usize, MSG_NOSIGNAL, 0, 0];
-    call("send to the host", number::SENDMSG, arguments).map(drop)
 }

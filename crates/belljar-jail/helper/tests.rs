@@ -13,6 +13,8 @@ mod outer;
 mod plan;
 mod report;
 mod root;
+mod signals;
+mod socket;
 mod sys;
 
 use crate::plan::{JailPlan, Link, TextFile};

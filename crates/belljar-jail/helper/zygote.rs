@@ -26,4 +26,6 @@ mod namespaces;
 mod plan;
 mod report;
 mod root;
+mod signals;
+mod socket;
 mod sys;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Why a program was not started. Nothing of it is left behind, and other jails are unaffected.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +57,10 @@ pub enum JailError {
         /// What the system said.
         source: io::Error,
     },
+
+    /// The program did not start in time. What was started of it is killed.
+    #[error("the jail was not ready after {} seconds; is a mounted file system not answering?", .0.as_secs())]
+    TooSlow(Duration),
 
     /// The helper ended without saying why.
     #[error("the jail's helper ended before the program had started")]

@@ -26,14 +26,15 @@
 //! the program, which takes in orphans and forwards SIGINT; and the program.
 //!
 //! If a step fails nothing is started. Landlock, a control group and `/proc` are used where they
-//! can be had and [`Jailed::layers`] tells; without the others there is no jail. ([`probe`] says
+//! can be had and [`Jailed::layers`] tells; without the others there is no jail. ([`probe()`] says
 //! beforehand.)
 //!
 //! # Zygotes
 //!
 //! With [`JailPlan::zygote`] the program is an interpreter that has loaded all it needs, runs no
 //! foreign code itself, and forks for each execution. It gets the namespaces and the root, no
-//! workspace, no filter, and keeps `CAP_SYS_ADMIN` in its own user namespace. Beside descriptors 0
+//! workspace, a filter that also allows what it needs to confine its children, and keeps
+//! `CAP_SYS_ADMIN` in its own user namespace. Beside descriptors 0
 //! to 4 it has, at 5, a library to load and, at 6, the plan. In Python, from the only thread:
 //!
 //! ```python

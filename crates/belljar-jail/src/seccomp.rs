@@ -32,39 +32,89 @@ enum Test {
     Masked { mask: u32, value: u32 },
 }
 
-/// The filters as the kernel takes them, in the order in which they are installed.
-pub(crate) fn filters() -> Result<&'static [Vec<u8>], JailError> {
-    static COMPILED: OnceLock<Result<Vec<Vec<u8>>, String>> = OnceLock::new();
-    match COMPILED.get_or_init(compile) {
+/// Filters as the kernel takes them, in the order in which they are installed.
+#[derive(Debug, Clone)]
+pub(crate) struct Filters {
+    /// For a program.
+    pub(crate) program: Vec<Vec<u8>>,
+    /// For a zygote: the same, and what it needs to confine its children.
+    pub(crate) zygote: Vec<Vec<u8>>,
+    /// For a zygote's child, on top of the zygote's: takes that away again, and is small, since
+    /// installing the long one takes most of a millisecond.
+    pub(crate) child: Vec<Vec<u8>>,
+}
+
+/// What a zygote may do beyond the policy, in its own user namespace.
+const ZYGOTE_CALLS: [&str; 13] = [
+    "unshare",
+    "setns",
+    "open_tree",
+    "move_mount",
+    "mount_setattr",
+    "fsopen",
+    "fsconfig",
+    "fsmount",
+    "capset",
+    "seccomp",
+    "landlock_create_ruleset",
+    "landlock_add_rule",
+    "landlock_restrict_self",
+];
+/// Allowed to a zygote with whatever arguments.
+const PRCTL: &str = "prctl";
+
+/// The filters of this processor.
+pub(crate) fn filters() -> Result<&'static Filters, JailError> {
+    static COMPILED: OnceLock<Result<Filters, String>> = OnceLock::new();
+    match COMPILED.get_or_init(|| compile(std::env::consts::ARCH)) {
         Ok(filters) => Ok(filters),
         Err(reason) => Err(JailError::Unavailable { reason: reason.clone() }),
     }
 }
 
-fn compile() -> Result<Vec<Vec<u8>>, String> {
-    let processor = std::env::consts::ARCH;
+fn compile(processor: &str) -> Result<Filters, String> {
     let target = TargetArch::try_from(processor)
         .map_err(|e| format!("no system call filter for {processor}: {e}"))?;
+    let rules = parse(POLICY)?;
+    let policy = allowed(&rules, processor);
+    let mut zygote: Vec<Value> =
+        policy.iter().filter(|rule| rule["syscall"] != PRCTL).cloned().collect();
+    zygote.extend(ZYGOTE_CALLS.iter().chain([&PRCTL]).map(|name| json!({ "syscall": name })));
+    let mut denied: Vec<Value> =
+        ZYGOTE_CALLS.iter().map(|name| json!({ "syscall": name })).collect();
+    denied.push(unlisted(PRCTL, &rules));
+    let filter = |rules: &[Value], matching: Value, otherwise: Value| json!({ "match_action": matching, "mismatch_action": otherwise, "filter": rules });
+    let (allow, refuse) = (json!("allow"), json!({ "errno": EPERM }));
     let filters = json!({
-        "allowed": {
-            "match_action": "allow",
-            "mismatch_action": { "errno": EPERM },
-            "filter": allowed(&parse(POLICY)?, processor),
-        },
-        "unknown": {
-            "match_action": { "errno": ENOSYS },
-            "mismatch_action": "allow",
-            "filter": [{ "syscall": "clone3" }],
-        },
+        "program": filter(&policy, allow.clone(), refuse.clone()),
+        "zygote": filter(&zygote, allow.clone(), refuse.clone()),
+        "child": filter(&denied, refuse, allow.clone()),
+        "unknown": filter(&[json!({ "syscall": "clone3" })], json!({ "errno": ENOSYS }), allow),
     });
-    let text = filters.to_string();
-    let mut compiled = seccompiler::compile_from_json(text.as_bytes(), target)
+    let mut compiled = seccompiler::compile_from_json(filters.to_string().as_bytes(), target)
         .map_err(|e| format!("the system call filter does not compile: {e}"))?;
-    // The one that allows least comes last: it would forbid to install another.
-    ["unknown", "allowed"]
-        .iter()
-        .map(|name| compiled.remove(*name).map(|p| bytes(&p)).ok_or_else(|| format!("no {name}")))
-        .collect()
+    let mut take = |name: &str| {
+        compiled.remove(name).map(|p| bytes(&p)).ok_or_else(|| format!("no filter {name}"))
+    };
+    let unknown = take("unknown")?;
+    // The one that forbids to install another comes last.
+    Ok(Filters {
+        program: vec![unknown.clone(), take("program")?],
+        zygote: vec![unknown, take("zygote")?],
+        child: vec![take("child")?],
+    })
+}
+
+/// Matches a call whose first argument is none of those that the policy lists.
+fn unlisted(name: &str, rules: &[Rule<'_>]) -> Value {
+    let listed = rules.iter().filter(|rule| rule.name == name).flat_map(|rule| {
+        match rule.condition.as_ref().map(|condition| &condition.test) {
+            Some(Test::OneOf(values)) => values.clone(),
+            Some(Test::Masked { .. }) | None => Vec::new(),
+        }
+    });
+    let other = |value| json!({ "index": 0, "type": "dword", "op": "ne", "val": value });
+    json!({ "syscall": name, "args": listed.map(other).collect::<Vec<_>>() })
 }
 
 fn bytes(program: &BpfProgram) -> Vec<u8> {
@@ -156,15 +206,20 @@ mod tests {
     #[test]
     fn the_policy_compiles_for_both_processors() {
         for processor in ["x86_64", "aarch64"] {
-            let rules = parse(POLICY).unwrap();
-            let text = json!({ "all": {
-                "match_action": "allow",
-                "mismatch_action": "trap",
-                "filter": allowed(&rules, processor),
-            } });
-            let target = TargetArch::try_from(processor).unwrap();
-            seccompiler::compile_from_json(text.to_string().as_bytes(), target).unwrap();
+            compile(processor).unwrap();
         }
+    }
+
+    #[test]
+    fn what_a_zygote_may_do_beyond_is_not_in_the_policy() {
+        let rules = parse(POLICY).unwrap();
+        assert!(!rules.iter().any(|rule| ZYGOTE_CALLS.contains(&rule.name)));
+        // All of them look at the first argument, or `unlisted` would forget something.
+        let prctl: Vec<_> = rules.iter().filter(|rule| rule.name == PRCTL).collect();
+        assert!(prctl.iter().all(|rule| matches!(
+            rule.condition,
+            Some(Condition { argument: 0, test: Test::OneOf(_) })
+        )));
     }
 
     #[test]
@@ -214,8 +269,6 @@ mod tests {
             "syslog",
             "quotactl",
             "acct",
-            "mknod",
-            "mknodat",
             "iopl",
             "ioperm",
             "modify_ldt",

@@ -7,7 +7,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -22,6 +22,10 @@ use crate::wire;
 
 /// How long a jail may take to end after it was told to.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long it may take to start. Milliseconds do, unless a mounted file system does not answer.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+const HEAR: &str = "hear from the jail's helper";
 
 /// A zygote's own memory, beside that of its children.
 const ZYGOTE_BYTES: u64 = 64 * 1024 * 1024;
@@ -205,7 +209,14 @@ impl Jailed {
     }
 
     fn await_start(&mut self) -> Result<(), JailError> {
-        match messages::receive(&self.control).map_err(JailError::host("hear from the helper"))? {
+        let deadline = Instant::now() + START_PATIENCE;
+        while !self.readable_within(Some(START_PATIENCE)).map_err(JailError::host(HEAR))? {
+            // Before that it was a signal.
+            if Instant::now() >= deadline {
+                return Err(JailError::TooSlow(START_PATIENCE));
+            }
+        }
+        match messages::receive(&self.control).map_err(JailError::host(HEAR))? {
             Message::Ready { landlock, proc } => {
                 let grouped = self.state().cgroup.is_some();
                 self.layers = Layer::held(landlock > 0, grouped);
@@ -240,12 +251,12 @@ impl Jailed {
 impl Drop for Jailed {
     fn drop(&mut self) {
         self.kill();
-        let deadline = std::time::Instant::now() + PATIENCE;
+        let deadline = Instant::now() + PATIENCE;
         loop {
             if !matches!(self.try_wait(), Ok(None)) {
                 break;
             }
-            let left = deadline.saturating_duration_since(std::time::Instant::now());
+            let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }

@@ -52,7 +52,13 @@ pub(crate) fn encode(plan: &JailPlan, grouped: bool) -> Result<Vec<u8>, JailErro
         out.number(*number);
         out.wide(*most);
     });
-    out.list(seccomp::filters()?, |out, filter| out.bytes(filter));
+    let filters = seccomp::filters()?;
+    let (first, then) = match plan.zygote {
+        true => (filters.zygote.as_slice(), &filters.child),
+        false => (&[][..], &filters.program),
+    };
+    out.list(first, |out, filter| out.bytes(filter));
+    out.list(then, |out, filter| out.bytes(filter));
     Ok(out.0)
 }
 

@@ -2,6 +2,7 @@
 
 import { Session } from "node:inspector";
 import { createRequire } from "node:module";
+import { promiseHooks } from "node:v8";
 import vm from "node:vm";
 
 const session = new Session();
@@ -40,12 +41,26 @@ function primitiveOf({ type, value, unserializableValue, subtype }) {
 /** Runs a cell: `onEnd` gets { value }, { thrown } or { stopped } when it is over, maybe much later, maybe never. */
 export function runCell(code, filename, onEnd) {
   const expression = `${withImports(code)}\n//# sourceURL=${filename.replace(/\s/g, "_")}`;
+  let promise = null;
+  const unhook = promiseHooks.onInit((first) => {
+    promise ??= first;
+    unhook();
+  });
+  let isOver = false;
   session.post("Runtime.evaluate", { expression, replMode: true, awaitPromise: true }, (error, answer) => {
+    isOver = true;
+    unsettled.delete(promise);
     if (error) onEnd({ stopped: true });
     else if (answer.exceptionDetails) onEnd({ thrown: thrownOf(answer.exceptionDetails, filename) });
     else onEnd({ value: valueOf(answer.result) });
   });
+  unhook();
+  if (!isOver) unsettled.add(promise);
 }
+
+// Promises of cells that are not over. Were one collected, the debugger would tell us in the middle of a
+// collection, where no code may run, and the process would die of it.
+const unsettled = new Set();
 
 function thrownOf({ exception, lineNumber, columnNumber, scriptId }, filename) {
   const thrown = valueOf(exception);

@@ -2,7 +2,6 @@
 // This realm is the user's; the driver has one of its own.
 
 import fs from "node:fs";
-import process from "node:process";
 import { types } from "node:util";
 
 import * as engine from "./engine.mjs";
@@ -15,12 +14,8 @@ const THREW = 1;
 export function makeHost(link) {
   let result;
   return {
-    USER: 1,
-    DRIVER: 0,
-    phase() {},
     hostCall: link.call,
     memoryRefused: () => false,
-    natives: {},
 
     // From the driver into the user's code.
     call(f, self, ...args) {
@@ -80,9 +75,6 @@ export function makeHost(link) {
 
     // The world.
     ticks: () => performance.now(),
-    now: () => Date.now(),
-    version: () => process.version,
-    enter() {},
     write: writeAll,
     readFile: (path, asBytes) => (asBytes ? new Uint8Array(fs.readFileSync(path)) : fs.readFileSync(path, "utf8")),
     writeFile: (path, data, append) => (append ? fs.appendFileSync : fs.writeFileSync)(path, data),

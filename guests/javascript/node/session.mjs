@@ -1,6 +1,6 @@
 // The thread of the user's code: loads the driver into a realm of its own and answers the host's lines.
 
-import { readFileSync } from "node:fs";
+import { readFileSync, realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import process from "node:process";
@@ -128,10 +128,19 @@ function answer({ id, method, params = {} }) {
   driver.handle(request, (text) => link.sendText(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${text}}`));
 }
 
+/** The other thread has tried to enter it. */
+function isHere(folder) {
+  try {
+    return realpathSync(folder) === process.cwd();
+  } catch {
+    return false;
+  }
+}
+
 function initialize(id, given) {
   if (initialized) return refuse(id, -32600, "`initialize` comes only once");
   const { workspace = "/app", env = {}, argv = [""], tools = [] } = given;
-  if (process.cwd() !== workspace) return refuse(id, -32000, `cannot enter the workspace ${workspace}`);
+  if (!isHere(workspace)) return refuse(id, -32000, `cannot enter the workspace ${workspace}`);
   driver.settle({ env, argv, tools, workspace });
   initialized = true;
   link.send({ id, result: { language_version: process.versions.node } });

@@ -93,8 +93,13 @@ open(\"/proc/self/cwd/../etc/shadow\") -> FileNotFoundError
     }
 
     fn proc_of_oneself_can_be_read() {
-        let out = python_prints("print(open('/proc/self/comm').read(), end='')");
-        assert_eq!(out, "python3\n");
+        let out = python_prints("
+import os
+for name in ('maps', 'environ', 'limits'): print(len(open('/proc/self/' + name).read()) > 0)
+print(sorted(os.listdir('/proc/self/fd'))[:5], os.readlink('/proc/self/exe') != '')
+open('/dev/stdout', 'w').write('by name\\n')");
+        // What is printed is written at the end, after what goes to the file.
+        assert_eq!(out, "by name\nTrue\nTrue\nTrue\n['0', '1', '2', '3', '4'] True\n");
     }
 
     fn a_link_planted_in_the_workspace_is_not_followed_by_mounts() {
@@ -138,6 +143,11 @@ open(\"/proc/self/cwd/../etc/shadow\") -> FileNotFoundError
             format!("open(\"out\") -> FileNotFoundError
 open(\"in\").read() -> user:x:1000:1000::{WORKSPACE}:/bin/sh\n\n")
         );
+    }
+
+    fn a_named_pipe_can_be_made() {
+        let out = python_prints("import os, stat; os.mkfifo('/app/p'); print(stat.S_ISFIFO(os.stat('/app/p').st_mode))");
+        assert_eq!(out, "True\n");
     }
 
     fn a_device_cannot_be_made() {

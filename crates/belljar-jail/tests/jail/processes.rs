@@ -63,6 +63,14 @@ for fd in range(0, 1024):
         assert_eq!(python_prints("import sys; print(repr(sys.stdin.read()))"), "''\n");
     }
 
+    fn no_key_of_the_host_is_seen() {
+        let out = python_prints("
+for name in ('keys', 'key-users'):
+    try: print(repr(open('/proc/' + name).read()))
+    except FileNotFoundError: print(repr(''))");
+        assert_eq!(out, "''\n''\n");
+    }
+
     fn there_is_no_terminal() {
         let out = python_prints("
 import os

@@ -2,10 +2,8 @@
 
 use crate::harness::{python_plan, python_prints, run};
 
-crate::both_users! {
-    #[cfg(target_arch = "x86_64")]
-    fn dangerous_calls_are_refused() {
-        let out = python_prints("
+/// Prints every call that does not fail as it should, and then `done`.
+pub const DANGEROUS_CALLS: &str = "
 import ctypes
 c = ctypes.CDLL(None, use_errno=True)
 for name, number, *args in [
@@ -26,7 +24,12 @@ for name, number, *args in [
     result = c.syscall(number, *args, *[0] * (6 - len(args)))
     expected = 38 if name == 'clone3' else 1
     if (result, ctypes.get_errno()) != (-1, expected): print(name, result, ctypes.get_errno())
-print('done')");
+print('done')";
+
+crate::both_users! {
+    #[cfg(target_arch = "x86_64")]
+    fn dangerous_calls_are_refused() {
+        let out = python_prints(DANGEROUS_CALLS);
         assert_eq!(out, "done\n");
     }
 

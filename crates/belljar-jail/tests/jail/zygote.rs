@@ -154,15 +154,30 @@ except ProcessLookupError: print('nobody else')");
 
     fn a_child_has_no_rights() {
         check("
-import re, ctypes
+import os, re, ctypes
 print({v for _, v in re.findall(r'(Cap...):\\s+(\\w+)', open('/proc/self/status').read())})
 print(re.findall(r'(?:NoNewPrivs|Seccomp):\\s+(\\w+)', open('/proc/self/status').read()))
 c = ctypes.CDLL(None, use_errno=True)
 for n in (101, 165, 272, 308): print(c.syscall(n, 0, 0, 0, 0), ctypes.get_errno())
+print(repr(open('/proc/keys').read() if os.path.exists('/proc/keys') else ''))
 for p in ('/proc/1/mem', '/proc/1/root', '/proc/1/environ'):
     try: open(p)
     except PermissionError: print('refused')",
-            "{'0000000000000000'}\n['1', '2']\n-1 1\n-1 1\n-1 1\n-1 1\nrefused\nrefused\nrefused\n");
+            "{'0000000000000000'}\n['1', '2']\n-1 1\n-1 1\n-1 1\n-1 1\n''\nrefused\nrefused\nrefused\n");
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn a_child_can_make_no_dangerous_calls() {
+        check(crate::syscalls::DANGEROUS_CALLS, "done\n");
+    }
+
+    fn a_child_can_look_at_itself() {
+        check("
+import os
+for name in ('maps', 'limits'): print(len(open('/proc/self/' + name).read()) > 0)
+print(sorted(os.listdir('/proc/self/fd'))[:5], flush=True)
+with open('/dev/stdout', 'w') as f: f.write('by name\\n')",
+            "True\nTrue\n['0', '1', '2', '3', '4']\nby name\n");
     }
 
     fn a_child_has_only_its_own_descriptors() {

@@ -84,6 +84,13 @@ test("an endless loop is interrupted wherever it runs, and the session lives on"
   assert.equal(node.notifications.filter(({ method }) => method === "tool.drop").length, 2);
 });
 
+test("what an interrupted cell waited for may be collected without harm", async () => {
+  for (let round = 0; round < 3; round++) {
+    assert.equal((await interrupted("console.log('on'); await new Promise(() => {})")).error.name, "Interrupted");
+    assert.equal(await textOf("let many = []; for (let i = 0; i < 2e6; i++) many.push({ i }); many.length"), "2000000");
+  }
+});
+
 test("an interrupt that comes when nothing runs is forgotten", async () => {
   node.interrupt();
   await sleep(100);
