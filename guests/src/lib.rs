@@ -25,3 +25,23 @@ pub const JAVASCRIPT: Guest = Guest {
     module: include_bytes!("../dist/javascript.wasm.zst"),
     image: include_bytes!("../dist/javascript.img.zst"),
 };
+
+/// The sources of drivers for interpreters that run in processes of their own.
+pub mod drivers {
+    use include_dir::{Dir, include_dir};
+
+    /// The Python driver, the same that is in [`PYTHON`](super::PYTHON).
+    pub static PYTHON: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/python/driver");
+
+    /// What lets it run in any CPython.
+    pub static PYTHON_NATIVE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/python/native");
+
+    /// What lets it run in Pyodide.
+    pub static PYODIDE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/pyodide");
+
+    /// The JavaScript driver, the same that is in [`JAVASCRIPT`](super::JAVASCRIPT).
+    pub static JAVASCRIPT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/javascript/driver");
+
+    /// What lets it run in Node.
+    pub static JAVASCRIPT_NODE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/javascript/node");
+}

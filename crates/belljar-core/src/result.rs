@@ -175,6 +175,8 @@ pub enum StateAfter {
     Kept,
     /// It is what it was before the code ran.
     RolledBack,
+    /// It is gone: the interpreter had to be ended. The next cell starts anew, with the context.
+    Lost,
 }
 
 /// Facts about an execution that are not its outcome.

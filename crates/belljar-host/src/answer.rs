@@ -44,7 +44,7 @@ pub enum CellEnd {
 }
 
 /// What the driver says when a call returns.
-pub(crate) enum Told {
+pub enum Told {
     /// The cell has ended.
     Ended(Answer),
     /// It waits for calls it has begun, or for a time this many seconds away.
@@ -53,7 +53,7 @@ pub(crate) enum Told {
 
 impl Told {
     /// `None` when it makes no sense.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Told> {
+    pub fn parse(bytes: &[u8]) -> Option<Told> {
         if json::weight(bytes).is_none_or(|weight| weight > MAX_ANSWER_WEIGHT) {
             return None;
         }
@@ -105,7 +105,7 @@ pub struct Completions {
 
 impl Variable {
     /// `None` when the answer makes no sense, `Some(None)` when there is no such variable.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Option<Variable>> {
+    pub fn parse(bytes: &[u8]) -> Option<Option<Variable>> {
         let raw: RawInspection<'_> = serde_json::from_slice(bytes).ok()?;
         if !matches!(raw.end, RawEnd::Finished) {
             return None;
@@ -119,7 +119,7 @@ impl Variable {
 }
 
 impl Completions {
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Completions> {
+    pub fn parse(bytes: &[u8]) -> Option<Completions> {
         let raw: RawCompletions<'_> = serde_json::from_slice(bytes).ok()?;
         // They are typed and shown as they are: nothing that a terminal would obey.
         let harmless = |text: &&Cow<'_, str>| {

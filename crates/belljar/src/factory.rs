@@ -27,6 +27,8 @@ pub struct SandboxConfig {
     pub logger: Option<SandboxLogger>,
     /// A WASI interpreter to use instead of the embedded one.
     pub wasm_binary_path: Option<PathBuf>,
+    /// The Python of the native backend, if not the first that is found.
+    pub python: Option<PathBuf>,
     /// The name the code has in tracebacks.
     pub code_name: Option<String>,
     /// Belljar's own directory, if not the one the environment names.
@@ -69,6 +71,12 @@ fn launch(plan: LaunchPlan, config: &SandboxConfig) -> Result<Box<dyn Sandbox>, 
         }
         (Backend::Wasm, RuntimeType::Javascript) => {
             Ok(Box::new(JavaScriptSandbox::from_plan(plan, config)?))
+        }
+        #[cfg(target_os = "linux")]
+        (Backend::Native, RuntimeType::Python) => {
+            let launcher = crate::native::PythonLauncher::new(&plan, config)?;
+            let launcher = Box::new(launcher);
+            Ok(Box::new(crate::process::sandbox::ProcessSandbox::new(plan, config, launcher)))
         }
         (
             Backend::Native

@@ -4,10 +4,14 @@
 //! [`Sandbox::execute`] gives a [`SandboxResult`]. A guest's failure, of whatever kind, is an `Ok`
 //! result; an [`SandboxError`] means that Belljar or the caller failed.
 
+#[cfg(target_os = "linux")]
+mod drivers;
 mod execution_id;
 pub mod factory;
 pub mod home;
 pub mod logging;
+#[cfg(target_os = "linux")]
+mod native;
 pub mod packages;
 pub mod plan;
 pub mod policy_file;
@@ -17,6 +21,7 @@ pub mod sandbox;
 pub mod sessions;
 mod snapshot;
 mod snapshot_file;
+mod surroundings;
 pub mod tools;
 mod verdict;
 pub mod wasm;

@@ -16,6 +16,9 @@ pub(crate) trait Launcher: Send {
 
     /// What it runs.
     fn language(&self) -> RuntimeType;
+
+    /// Where its code looks for modules, in the jail.
+    fn path(&self) -> Vec<String>;
 }
 
 /// A process that was started.

@@ -1,13 +1,11 @@
 //! The host layer: an interpreter, its directories and its tools, ready to run untrusted code.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use belljar_core::{
-    PolicyValues, ResolvedPolicy, RuntimeType, SandboxError, SandboxExecutionError, SandboxResult,
-    Survives,
+    ResolvedPolicy, SandboxError, SandboxExecutionError, SandboxResult, Survives,
 };
 use belljar_host::{CallHost, CancelHandle, LineSink};
 use belljar_wasm::{
@@ -18,8 +16,10 @@ use belljar_wasm::{
 use super::failure::failure;
 use super::guests;
 use super::report::{Execution, report};
+use crate::factory::SandboxConfig;
 use crate::logging::SandboxLogger;
 use crate::plan::{Guest, LaunchPlan, SITE_PACKAGES_DIR};
+use crate::surroundings::surroundings;
 use crate::tools::{InputSource, ToolServer, Tools};
 
 /// Fuel of a policy that sets none: more than any time-out allows.
@@ -63,6 +63,19 @@ pub struct Links {
     pub on_stdout: Option<LineSink>,
     /// Told each line of stderr.
     pub on_stderr: Option<LineSink>,
+}
+
+impl Links {
+    /// Those a configuration names.
+    #[must_use]
+    pub fn of(config: &SandboxConfig) -> Self {
+        Self {
+            tools: config.tools.clone(),
+            input: config.on_input.clone(),
+            on_stdout: config.on_stdout.clone(),
+            on_stderr: config.on_stderr.clone(),
+        }
+    }
 }
 
 /// How to run one piece of code.
@@ -190,21 +203,14 @@ impl WasmHost {
 
     /// What the interpreter is told when it wakes up.
     pub(super) fn surroundings(&self, inject_setup: bool, renewed: bool) -> Surroundings {
-        let policy = self.policy();
-        let workspace = policy.guest_mount_path();
+        let workspace = self.policy().guest_mount_path();
         let path = if inject_setup {
             vec![workspace.to_owned(), format!("{workspace}/{SITE_PACKAGES_DIR}")]
         } else {
             Vec::new()
         };
-        Surroundings {
-            env: environment(policy, self.plan.language),
-            workspace: workspace.to_owned(),
-            path,
-            argv: arguments(policy.argv(), self.plan.language),
-            tools: self.links.tools.names(),
-            renewed,
-        }
+        let told = surroundings(self.policy(), self.plan.language, path, &self.links.tools);
+        Surroundings { renewed, ..told }
     }
 
     /// Compiles without running: the interpreter's complaint, or none.
@@ -288,34 +294,4 @@ fn run_command(
         ..host.grant()
     };
     guest.run(grant, host.memory_bytes(), host.limits(), &host.cancel).map_err(failure)
-}
-
-/// A policy starts with what Python wants to know, which means nothing to others.
-fn environment(policy: &ResolvedPolicy, language: RuntimeType) -> BTreeMap<String, String> {
-    let mut env = policy.env().clone();
-    if language != RuntimeType::Python {
-        let defaults = PolicyValues::default().env;
-        env.retain(|name, value| !name.starts_with("PYTHON") || defaults.get(name) != Some(value));
-    }
-    env
-}
-
-/// Python's programs see what follows the interpreter, JavaScript's see the interpreter too.
-fn arguments(argv: &[String], language: RuntimeType) -> Vec<String> {
-    match language {
-        RuntimeType::Python => script_arguments(argv),
-        RuntimeType::Javascript if argv == PolicyValues::default().argv => {
-            ["javascript", "/app/user_code.js"].map(str::to_owned).to_vec()
-        }
-        RuntimeType::Javascript => argv.to_vec(),
-    }
-}
-
-/// What the script itself gets of an interpreter's command line.
-fn script_arguments(argv: &[String]) -> Vec<String> {
-    let mut own: Vec<String> = argv.iter().skip(1).cloned().collect();
-    if own.ends_with(&["-X".to_owned(), "utf8".to_owned()]) {
-        own.truncate(own.len() - 2);
-    }
-    own
 }

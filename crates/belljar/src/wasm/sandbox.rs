@@ -97,12 +97,7 @@ impl<L: Language> WasmSandbox<L> {
             cache_dir: config.home()?.cache(),
             code_name: config.code_name.clone(),
             session_id: config.session_id.clone(),
-            links: Links {
-                tools: config.tools.clone(),
-                input: config.on_input.clone(),
-                on_stdout: config.on_stdout.clone(),
-                on_stderr: config.on_stderr.clone(),
-            },
+            links: Links::of(config),
             cancel: CancelHandle::default(),
             host: None,
             session: None,
