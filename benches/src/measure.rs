@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use belljar::CancelHandle;
 use belljar::RuntimeType;
 use belljar::core::ToolLimits;
 use belljar::{ExecutionPolicy, Preset, PythonSandbox, Sandbox, SandboxConfig, SandboxError};
-use belljar::CancelHandle;
 use belljar_wasm::{Cell, Grant, Interpreter, Limits, Live, Setup, Surroundings};
 
 use crate::compare::{Native, time_process};

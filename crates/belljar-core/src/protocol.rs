@@ -175,7 +175,10 @@ pub fn request(id: &Id, method: &str, params: &impl Serialize) -> serde_json::Re
 ///
 /// # Errors
 /// When the result cannot be JSON.
-pub fn response<T: Serialize>(id: &Id, outcome: Result<&T, &RpcError>) -> serde_json::Result<Vec<u8>> {
+pub fn response<T: Serialize>(
+    id: &Id,
+    outcome: Result<&T, &RpcError>,
+) -> serde_json::Result<Vec<u8>> {
     line(Some(id), None, outcome.map_or_else(Content::Error, Content::Result))
 }
 
@@ -209,7 +212,10 @@ mod tests {
         let Ok(Message::Request { id: read, method, params }) = Message::parse(&line) else {
             panic!("no request");
         };
-        assert_eq!((read, method.as_str(), params.get()), (id.clone(), "execute", r#"{"code":"1\n2"}"#));
+        assert_eq!(
+            (read, method.as_str(), params.get()),
+            (id.clone(), "execute", r#"{"code":"1\n2"}"#)
+        );
         for outcome in [Ok(json!(null)), Err(RpcError::new(FAILED, "no"))] {
             let line = response(&id, outcome.as_ref()).unwrap();
             let Ok(Message::Response { outcome: read, .. }) = Message::parse(&line) else {
@@ -226,11 +232,18 @@ mod tests {
         assert_eq!(error("[]").0, INVALID_REQUEST);
         assert_eq!(error(r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#).0, INVALID_REQUEST);
         assert_eq!(error(r#"{"jsonrpc":"2.0"}"#).0, INVALID_REQUEST);
-        assert_eq!(error(r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1,"message":""}}"#).0, INVALID_REQUEST);
+        assert_eq!(
+            error(r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1,"message":""}}"#).0,
+            INVALID_REQUEST
+        );
         assert_eq!(error(r#"{"jsonrpc":"2.0","id":-1,"method":"m"}"#).0, INVALID_REQUEST);
         let long = "m".repeat(MAX_RPC_NAME_BYTES + 1);
         assert_eq!(error(&format!(r#"{{"jsonrpc":"2.0","method":"{long}"}}"#)).0, INVALID_REQUEST);
-        let deep = format!(r#"{{"jsonrpc":"2.0","method":"m","params":{}1{}}}"#, "[".repeat(99), "]".repeat(99));
+        let deep = format!(
+            r#"{{"jsonrpc":"2.0","method":"m","params":{}1{}}}"#,
+            "[".repeat(99),
+            "]".repeat(99)
+        );
         assert_eq!(error(&deep).0, INVALID_REQUEST);
     }
 

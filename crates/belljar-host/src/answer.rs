@@ -48,7 +48,10 @@ pub enum Told {
     /// The cell has ended.
     Ended(Answer),
     /// It waits for calls it has begun, or for a time this many seconds away.
-    Waiting { timer: Option<f64> },
+    Waiting {
+        /// When to wake it, in seconds from now, even if no call is answered.
+        timer: Option<f64>,
+    },
 }
 
 impl Told {
@@ -119,6 +122,8 @@ impl Variable {
 }
 
 impl Completions {
+    /// `None` when the answer makes no sense.
+    #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Completions> {
         let raw: RawCompletions<'_> = serde_json::from_slice(bytes).ok()?;
         // They are typed and shown as they are: nothing that a terminal would obey.

@@ -149,21 +149,32 @@ impl Inbox {
 #[derive(Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Message {
+    /// Run a tool; the guest waits.
     Call {
+        /// Which.
         name: String,
+        /// Arguments by position.
         #[serde(default)]
         args: Vec<serde_json::Value>,
+        /// Arguments by name.
         #[serde(default)]
         kwargs: serde_json::Map<String, serde_json::Value>,
     },
+    /// Start a tool; the guest goes on.
     Begin(ToolCall),
+    /// Wait until something that was begun has ended.
     Wait {
+        /// At most so long.
         seconds: Option<f64>,
     },
+    /// Forget a call that was begun.
     Drop {
+        /// Which.
         id: u64,
     },
+    /// Ask whoever is there for a line.
     Input {
+        /// What to show them.
         prompt: String,
     },
 }
@@ -190,15 +201,20 @@ pub enum Unreadable {
 /// An answer as the guest reads it.
 #[derive(Serialize)]
 pub struct GuestAnswer<'a> {
+    /// The guest's number for the call.
     pub id: u64,
+    /// What came of it.
     #[serde(flatten)]
     pub outcome: GuestOutcome<'a>,
 }
 
+/// The outcome of a call as the guest reads it.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GuestOutcome<'a> {
+    /// What the tool gave.
     Value(&'a serde_json::Value),
+    /// Why it gave nothing.
     Error(&'a ToolFailure),
 }
 
@@ -214,7 +230,9 @@ impl<'a> From<&'a ToolOutcome> for GuestOutcome<'a> {
 /// How large a message is: as text, and at most in memory.
 #[derive(Clone, Copy)]
 pub struct Size {
+    /// As text.
     pub bytes: usize,
+    /// At most in memory.
     pub weight: usize,
 }
 
@@ -271,6 +289,7 @@ pub struct SavedCalls {
 }
 
 impl Desk {
+    /// Without a host every call is refused.
     pub fn new(host: Option<Arc<dyn CallHost>>, limits: ToolLimits) -> Desk {
         Desk {
             host,
@@ -291,6 +310,7 @@ impl Desk {
         self.closed = closed;
     }
 
+    /// Whether calls are refused now.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
@@ -300,10 +320,12 @@ impl Desk {
         Desk::new(None, ToolLimits { calls: 0, bytes: 0 })
     }
 
+    /// What this execution has used.
     pub fn usage(&self) -> ToolUsage {
         self.usage
     }
 
+    /// Where outcomes arrive.
     pub fn inbox(&self) -> Arc<Inbox> {
         Arc::clone(&self.inbox)
     }
@@ -313,10 +335,12 @@ impl Desk {
         self.deferred.values().map(|deferred| &deferred.call)
     }
 
+    /// Whether a call is under way here and now.
     pub fn has_running(&self) -> bool {
         !self.running.is_empty()
     }
 
+    /// Counts from nothing.
     pub fn begin_execution(&mut self) {
         self.usage = ToolUsage::default();
     }
@@ -335,6 +359,7 @@ impl Desk {
         self.inbox = Arc::default();
     }
 
+    /// The calls of a guest at rest.
     pub fn save(&self) -> SavedCalls {
         SavedCalls {
             deferred: self.deferred().cloned().collect(),
@@ -343,6 +368,7 @@ impl Desk {
         }
     }
 
+    /// Makes the calls those of a guest that was saved.
     pub fn restore(&mut self, saved: &SavedCalls) {
         self.running.clear();
         self.inbox = Arc::default();
@@ -541,6 +567,7 @@ impl Desk {
         }
     }
 
+    /// The reply that was kept.
     pub fn take_reply(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.reply)
     }

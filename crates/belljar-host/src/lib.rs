@@ -11,5 +11,5 @@ pub use calls::{
     Answers, CallHost, Desk, GuestAnswer, GuestOutcome, Message, Offer, Reply, SavedCalls, Size,
     Unreadable, Wish,
 };
-pub use drive::{CancelHandle, Control, StopCause, Watch, Wait};
+pub use drive::{CancelHandle, Control, StopCause, Wait, Watch};
 pub use output::{LineSink, Output};

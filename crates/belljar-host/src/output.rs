@@ -10,6 +10,7 @@ use belljar_core::text::CappedBytes;
 /// waits until it returns, so nothing piles up.
 pub type LineSink = Arc<dyn Fn(&str) + Send + Sync>;
 
+/// What one stream of a guest has said.
 pub struct Output {
     captured: CappedBytes,
     cap: usize,
@@ -18,6 +19,7 @@ pub struct Output {
 }
 
 impl Output {
+    /// Keeps at most `cap` bytes.
     pub fn new(cap: u64, sink: Option<LineSink>) -> Output {
         let flood_limit = cap.saturating_mul(OUTPUT_FLOOD_FACTOR).max(OUTPUT_FLOOD_FLOOR_BYTES);
         let cap = usize::try_from(cap).unwrap_or(usize::MAX);

@@ -7,12 +7,12 @@ use std::time::Duration;
 use wasmtime::{Engine, Module, Store, TypedFunc, Val};
 
 use crate::abi::{ABI_VERSION, Layout};
-use belljar_host::Desk;
-use belljar_host::{Control, Watch};
 use crate::engine::{base_config, linker};
 use crate::error::EngineError;
 use crate::state::{State, Turn};
 use crate::wasi::{Grant, Mount, Wasi, open_directory};
+use belljar_host::Desk;
+use belljar_host::{Control, Watch};
 
 /// Booting takes about two seconds; a guest that needs this long hangs.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(300);

@@ -6,8 +6,6 @@ use belljar_core::limits::MAX_WASM_BYTES;
 use wasmtime::{Engine, InstancePre, Linker, Module, Store};
 
 use crate::cache::{self, Cache, Parts};
-use belljar_host::Desk;
-use belljar_host::{CancelHandle, Watch};
 use crate::engine::base_config;
 use crate::error::EngineError;
 use crate::instance::{CallEnd, Called, YIELD_INTERVAL, classify};
@@ -15,6 +13,8 @@ use crate::interpreter::{CompileEvent, Observer};
 use crate::live::Limits;
 use crate::state::State;
 use crate::wasi::{self, Grant, Traces, Wasi};
+use belljar_host::Desk;
+use belljar_host::{CancelHandle, Watch};
 
 /// A command guest, compiled.
 pub struct CommandGuest {

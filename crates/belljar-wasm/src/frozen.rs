@@ -6,13 +6,13 @@ use belljar_core::ToolCall;
 use belljar_core::limits::DRIVER_MEMORY_RESERVE;
 use serde::{Deserialize, Serialize};
 
-use belljar_host::{Desk, SavedCalls};
 use crate::error::EngineError;
 use crate::instance::Holdings;
 use crate::interpreter::{Interpreter, Setup};
 use crate::live::{Live, Waiting};
 use crate::memory::{MemoryState, PAGE};
 use crate::wasi::{SavedWasi, Wasi};
+use belljar_host::{Desk, SavedCalls};
 
 /// Bytes in one page of a snapshot.
 pub const PAGE_BYTES: usize = PAGE;

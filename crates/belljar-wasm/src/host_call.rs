@@ -9,8 +9,8 @@ use serde::Serialize;
 use wasmtime::{Caller, Linker};
 
 use crate::abi::IMPORT_MODULE;
-use belljar_host::{GuestAnswer, GuestOutcome, Message, Size, Unreadable};
 use crate::state::State;
+use belljar_host::{GuestAnswer, GuestOutcome, Message, Size, Unreadable};
 
 /// What a guest is told when its message makes no sense.
 const REFUSED: i32 = -1;

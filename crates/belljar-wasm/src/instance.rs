@@ -12,13 +12,13 @@ use crate::abi::{
     EVAL_BREAKER_SIGNALS, Layout, MAX_RANDOM_STATE_BYTES, RANDOM_STATE_USED_UP,
     REQUEST_BUFFER_BYTES,
 };
-use belljar_host::Desk;
-use belljar_host::{Control, StopCause, Watch};
 use crate::engine::ReadyGuest;
 use crate::error::EngineError;
 use crate::memory::{MemoryState, SlotMemory, take_newest};
 use crate::state::{State, Turn};
 use crate::wasi::{Abort, Wasi};
+use belljar_host::Desk;
+use belljar_host::{Control, StopCause, Watch};
 
 /// Fuel between two looks at the clock: some fifteen microseconds of work.
 pub const YIELD_INTERVAL: u64 = 100_000;

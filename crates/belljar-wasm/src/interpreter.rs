@@ -7,8 +7,6 @@ use belljar_core::{RuntimeType, ToolLimits};
 use wasmtime::{Engine, Module};
 
 use crate::cache::{self, Cache, Entry, Parts};
-use belljar_host::{CallHost, Desk};
-use belljar_host::CancelHandle;
 use crate::engine::{ReadyGuest, base_config, slot_engine};
 use crate::error::EngineError;
 use crate::guest::{Manifest, unpack};
@@ -16,6 +14,8 @@ use crate::instance::Holdings;
 use crate::live::Live;
 use crate::memory::{Image, SlotPool};
 use crate::wasi::{Grant, Wasi};
+use belljar_host::CancelHandle;
+use belljar_host::{CallHost, Desk};
 
 /// Beyond its image an interpreter needs a little memory to do anything at all.
 const MEMORY_TO_START: u64 = 2 * 1024 * 1024;

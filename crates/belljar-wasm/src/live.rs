@@ -9,9 +9,6 @@ use belljar_core::{ToolAnswer, ToolCall, ToolUsage};
 use serde::Serialize;
 use serde_json::Value;
 
-use belljar_host::{Answer, Completions, Told, Variable};
-use belljar_host::{Answers, GuestAnswer, SavedCalls};
-use belljar_host::{CancelHandle, Control, Watch};
 use crate::error::EngineError;
 use crate::frozen::Frozen;
 use crate::instance::{CallEnd, Called, Holdings, Instance};
@@ -19,6 +16,9 @@ use crate::interpreter::Interpreter;
 use crate::memory::MemoryState;
 use crate::state::Turn;
 use crate::wasi::{Traces, Undo};
+use belljar_host::{Answer, Completions, Told, Variable};
+use belljar_host::{Answers, GuestAnswer, SavedCalls};
+use belljar_host::{CancelHandle, Control, Watch};
 
 /// A live interpreter.
 pub struct Live {

@@ -6,9 +6,9 @@ use belljar_core::limits::DRIVER_MEMORY_RESERVE;
 use wasmtime::{Memory, ResourceLimiter};
 
 use crate::abi::Phase;
-use belljar_host::Desk;
-use belljar_host::Control;
 use crate::wasi::Wasi;
+use belljar_host::Control;
+use belljar_host::Desk;
 
 /// Elements of a guest's function tables. Guests are static programs: theirs never grow.
 const MAX_TABLE_ELEMENTS: usize = 100_000;

@@ -76,7 +76,10 @@ fn write(folder: &Path, dir: &Dir<'_>) -> io::Result<()> {
 
 fn wanted(path: &Path) -> bool {
     !path.components().any(|part| {
-        matches!(part.as_os_str().to_str(), Some("tests" | "__pycache__" | "node_modules" | "README.md"))
+        matches!(
+            part.as_os_str().to_str(),
+            Some("tests" | "__pycache__" | "node_modules" | "README.md")
+        )
     })
 }
 

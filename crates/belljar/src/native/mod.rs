@@ -9,7 +9,7 @@ use belljar_core::{Backend, RuntimeType, SandboxError};
 use belljar_guests::drivers;
 use belljar_jail::JailPlan;
 
-pub(crate) use jail::{failure, limits, spawn};
+pub(crate) use jail::spawn;
 pub(crate) use python::Python;
 
 use crate::drivers::unpack;

@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 256;
 
 /// Everything in a workspace, by path. Links are not followed.
 #[derive(Default)]
-pub(super) struct Listing(BTreeMap<PathBuf, Mark>);
+pub(crate) struct Listing(BTreeMap<PathBuf, Mark>);
 
 /// What changes when a file does. No program can set the time of the last change.
 #[derive(PartialEq, Eq, Clone, Copy)]
@@ -92,7 +92,7 @@ impl Listing {
 }
 
 /// How much a workspace may grow, and when to look next.
-pub(super) struct Quota<'a> {
+pub(crate) struct Quota<'a> {
     workspace: &'a Path,
     bytes: u64,
     files: u64,

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use belljar_core::json;
 use belljar_core::limits::MAX_TOOL_MESSAGE_BYTES;
-use belljar_core::protocol::{self, FAILED, INVALID_PARAMS, Id, METHOD_NOT_FOUND, Message, RpcError};
+use belljar_core::protocol::{
+    self, FAILED, INVALID_PARAMS, Id, METHOD_NOT_FOUND, Message, RpcError,
+};
 use belljar_core::{CappedBytes, ToolCall, ToolFailure, ToolOutcome};
 use belljar_host::{Desk, LineSink, Output, Size, StopCause, Wait, Watch};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -139,7 +141,10 @@ impl Interpreter {
         };
         if matches!(end, CallEnd::Answered(_) | CallEnd::Refused(_)) {
             // The driver printed everything before it answered.
-            if self.print_all() { /* everything is here */ } else { end = self.flooded() }
+            if self.print_all() { /* everything is here */
+            } else {
+                end = self.flooded()
+            }
         } else {
             self.print_all();
         }
@@ -186,7 +191,8 @@ impl Interpreter {
     /// Waits until something can be read or written, somebody rings, or the time is over.
     fn wait(&self, time: Duration) {
         let mut fds = Vec::with_capacity(4);
-        let protocol = PollFlags::IN | if self.lines.wants_to_write() { PollFlags::OUT } else { PollFlags::empty() };
+        let protocol = PollFlags::IN
+            | if self.lines.wants_to_write() { PollFlags::OUT } else { PollFlags::empty() };
         fds.push(PollFd::from_borrowed_fd(self.lines.fd(), protocol));
         fds.push(PollFd::from_borrowed_fd(self.bell.fd(), PollFlags::IN));
         for (stream, _) in &self.streams {
@@ -268,7 +274,8 @@ impl Interpreter {
         let Id::Number(number) = id else {
             return self.send_error(&id, &RpcError::new(INVALID_PARAMS, "an id is a number here"));
         };
-        let Some(weight) = json::weight(params.get().as_bytes()).filter(|_| bytes <= MAX_TOOL_MESSAGE_BYTES)
+        let Some(weight) =
+            json::weight(params.get().as_bytes()).filter(|_| bytes <= MAX_TOOL_MESSAGE_BYTES)
         else {
             let failure = ToolFailure::limit("it is too large or nested too deeply");
             return self.send_outcome(number, &Err(failure));

@@ -1,6 +1,6 @@
 //! A sandbox whose interpreter is a process: a new one for each execution, or one for a session.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use belljar_core::limits::MAX_LOOK_BYTES;
@@ -12,9 +12,8 @@ use belljar_host::{
     Answer, CallHost, CancelHandle, CellEnd, Completions, Desk, Told, Variable, Watch,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use serde_json::value::RawValue;
-use std::sync::Arc;
+use serde_json::{Value, json};
 
 use super::changes::{Listing, Quota};
 use super::interpreter::{CallEnd, Called, Interpreter, Printing};
@@ -109,10 +108,13 @@ impl ProcessSandbox {
             printing(policy.stderr_max_bytes(), &self.links.on_stderr),
         ];
         let desk = Desk::new(self.call_host(), policy.tool_limits());
-        let interpreter = Interpreter::new(launched, output, desk).map_err(|error| self.broke(&error))?;
+        let interpreter =
+            Interpreter::new(launched, output, desk).map_err(|error| self.broke(&error))?;
         let mut running = Running { interpreter, version: String::new() };
-        let told = surroundings(policy, self.plan.language, self.launcher.path(), &self.links.tools);
-        let called = self.ask(&mut running, "initialize", &json!({ "surroundings": told }), STARTING)?;
+        let told =
+            surroundings(policy, self.plan.language, self.launcher.path(), &self.links.tools);
+        let called =
+            self.ask(&mut running, "initialize", &json!({ "surroundings": told }), STARTING)?;
         let ready: Option<Initialized> = match &called.end {
             CallEnd::Answered(answer) => serde_json::from_str(answer.get()).ok(),
             _ => None,
@@ -130,7 +132,9 @@ impl ProcessSandbox {
         let last = said.lines().last().unwrap_or_default();
         let reason = match called.end {
             CallEnd::Refused(error) => error.message,
-            CallEnd::Died(ended) => format!("its interpreter ended before it was ready: {ended:?}: {last}"),
+            CallEnd::Died(ended) => {
+                format!("its interpreter ended before it was ready: {ended:?}: {last}")
+            }
             CallEnd::Stopped => format!("its interpreter was not ready within {STARTING:?}"),
             _ => "its interpreter does not speak the protocol".to_owned(),
         };
@@ -194,10 +198,7 @@ impl ProcessSandbox {
         };
         let called = called.map_err(|error| self.broke(&error))?;
         interpreter.desk_mut().end_execution();
-        let tools = ToolUsage {
-            depth: self.links.tools.depth(),
-            ..interpreter.desk_mut().usage()
-        };
+        let tools = ToolUsage { depth: self.links.tools.depth(), ..interpreter.desk_mut().usage() };
         let answer = answer(&called.end);
         let alive = answer.is_some();
         if !alive || !in_session {

@@ -4,9 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use belljar_core::{
-    ResolvedPolicy, SandboxError, SandboxExecutionError, SandboxResult, Survives,
-};
+use belljar_core::{ResolvedPolicy, SandboxError, SandboxExecutionError, SandboxResult, Survives};
 use belljar_host::{CallHost, CancelHandle, LineSink};
 use belljar_wasm::{
     Cell, CommandGuest, EngineError, Grant, Interpreter, Limits, Mount, Overlay, Quota, Ran, Setup,

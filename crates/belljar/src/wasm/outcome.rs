@@ -53,7 +53,9 @@ fn judge_answer(
         CellEnd::Finished => Verdict::ended(Outcome::Finished),
         CellEnd::Exited => Verdict::ended(Outcome::Exited(answer.exit_code.into())),
         // The guest's word counts only where the engine saw the same.
-        CellEnd::OutOfMemory if called.memory_refused => Verdict::out_of_memory(policy, Some(error())),
+        CellEnd::OutOfMemory if called.memory_refused => {
+            Verdict::out_of_memory(policy, Some(error()))
+        }
         CellEnd::NoSpace if traces.quota_exceeded => Verdict::quota(policy, Some(error())),
         CellEnd::Raised | CellEnd::OutOfMemory | CellEnd::NoSpace => {
             Verdict::ended(Outcome::Raised(error()))
@@ -68,4 +70,3 @@ fn out_of_fuel(used: u64, elapsed: Duration) -> Verdict {
     );
     Verdict::limit(Stop::OutOfFuel, "OutOfFuel", message, Some(SecurityEvent::FuelExhaustion), None)
 }
-
