@@ -9,6 +9,8 @@ import process from "node:process";
 import { Worker } from "node:worker_threads";
 
 import { connect } from "../threads/channel.mjs";
+import { keep } from "./download.mjs";
+import { FILES } from "./load.mjs";
 import { parseOptions } from "./options.mjs";
 import { makeSnapshot, servePython } from "./session.mjs";
 import { serveWire } from "../threads/wire.mjs";
@@ -24,6 +26,10 @@ async function main() {
   if (options.error !== undefined) {
     console.error(options.error);
     process.exit(EXIT_USAGE);
+  }
+  if (options.download !== null) {
+    await keep(options.indexUrls[0], FILES, options.download);
+    return;
   }
   if (options.makeSnapshot !== null) {
     await makeSnapshot(options);

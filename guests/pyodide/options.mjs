@@ -7,7 +7,7 @@ export const DEFAULT_VERSION = "314.0.7";
 const DEFAULT_INDEX_URL = `https://cdn.jsdelivr.net/pyodide/v${DEFAULT_VERSION}/full/`;
 
 const USAGE = `usage: main.mjs [--index-url FOLDER|URL]… [--direct] [--memory BYTES] [--mount FOLDER]…
-                [--snapshot FILE | --make-snapshot FILE] [--driver FOLDER]`;
+                [--snapshot FILE | --make-snapshot FILE | --download FOLDER] [--driver FOLDER]`;
 
 /** What was asked for, or `{ error }`. */
 export function parseOptions(args) {
@@ -18,6 +18,7 @@ export function parseOptions(args) {
     mounts: [],
     snapshot: null,
     makeSnapshot: null,
+    download: null,
     driver: fileURLToPath(new URL("../python/driver/", import.meta.url)),
   };
   const values = {
@@ -26,6 +27,7 @@ export function parseOptions(args) {
     "--mount": (value) => options.mounts.push(value),
     "--snapshot": (value) => (options.snapshot = value),
     "--make-snapshot": (value) => (options.makeSnapshot = value),
+    "--download": (value) => (options.download = value),
     "--driver": (value) => (options.driver = value),
   };
   for (let at = 0; at < args.length; at++) {

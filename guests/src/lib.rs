@@ -39,6 +39,9 @@ pub mod drivers {
     /// What lets it run in Pyodide.
     pub static PYODIDE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/pyodide");
 
+    /// How the two threads of a JavaScript engine work together: for Pyodide and Node.
+    pub static THREADS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/threads");
+
     /// The JavaScript driver, the same that is in [`JAVASCRIPT`](super::JAVASCRIPT).
     pub static JAVASCRIPT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/javascript/driver");
 

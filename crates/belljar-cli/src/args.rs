@@ -5,7 +5,7 @@ mod sessions;
 use std::path::PathBuf;
 
 use belljar::core::units;
-use belljar::{Backend, LogFormat, Preset, RuntimeType};
+use belljar::{Backend, Defaults, LogFormat, Preset, RuntimeType, SandboxConfig, SandboxError};
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use sessions::{
@@ -67,18 +67,40 @@ pub(crate) struct EngineArgs {
     /// Language: python or javascript [default: by the file's name, else python]
     #[arg(long, value_name = "LANG")]
     pub(crate) lang: Option<RuntimeType>,
-    /// Backend: wasm, native, pyodide, docker, e2b, daemon or auto
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "SANDBOX_TYPE",
-        hide_env_values = true,
-        default_value = "wasm"
-    )]
-    pub(crate) backend: Backend,
+    /// Backend: wasm, native, pyodide, docker, e2b, daemon or auto [default: the configuration
+    /// file's, else wasm]
+    #[arg(long, value_name = "NAME", env = "SANDBOX_TYPE", hide_env_values = true)]
+    backend: Option<Backend>,
+    /// The Python of the native backend, a virtual environment's for example
+    #[arg(long, value_name = "PATH", env = "BELLJAR_PYTHON", hide_env_values = true)]
+    python: Option<PathBuf>,
+    /// Where the pyodide backend loads Pyodide from, a folder or an address; again for the next
+    /// place to try
+    #[arg(long, value_name = "PLACE", env = "BELLJAR_PYODIDE", hide_env_values = true)]
+    index_url: Vec<String>,
+    /// Run Pyodide in its main thread, where it cannot be interrupted, only ended
+    #[arg(long)]
+    no_worker: bool,
     /// A WASI interpreter to use instead of the embedded one
     #[arg(long, value_name = "FILE")]
     pub(crate) wasm: Option<PathBuf>,
+}
+
+impl EngineArgs {
+    /// What they mean, with the configuration file where they say nothing.
+    pub(crate) fn apply(&self, config: &mut SandboxConfig) -> Result<(), SandboxError> {
+        let defaults = Defaults::read(&config.home()?)?;
+        config.backend = self.backend.or(defaults.backend).unwrap_or_default();
+        config.python = self.python.clone().or(defaults.python);
+        config.index_url = if self.index_url.is_empty() {
+            defaults.index_url.into()
+        } else {
+            self.index_url.clone()
+        };
+        config.use_worker = self.no_worker.then_some(false);
+        config.wasm_binary_path.clone_from(&self.wasm);
+        Ok(())
+    }
 }
 
 /// What the code may do.

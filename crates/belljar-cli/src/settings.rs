@@ -24,16 +24,15 @@ impl Settings {
     pub(crate) fn of_run(args: &RunArgs) -> Result<Self, SandboxError> {
         let policy = policy(&args.limits)?;
         let temporary = (!has_workspace(&policy)).then(temporary_workspace).transpose()?;
-        let config = SandboxConfig {
+        let mut config = SandboxConfig {
             runtime: language(&args.engine, &args.source),
-            backend: args.engine.backend,
             policy,
             workspace: temporary.as_ref().map(|dir| dir.path().to_owned()),
             logger: logger(&args.log)?,
-            wasm_binary_path: args.engine.wasm.clone(),
             code_name: code_name(&args.source),
             ..SandboxConfig::default()
         };
+        args.engine.apply(&mut config)?;
         Ok(Self { config, temporary })
     }
 
@@ -42,8 +41,7 @@ impl Settings {
     pub(crate) fn of_shell(args: &ReplArgs) -> Result<Self, SandboxError> {
         let mut config = live_config(&args.limits, &args.log)?;
         config.runtime = args.engine.lang.unwrap_or_default();
-        config.backend = args.engine.backend;
-        config.wasm_binary_path = args.engine.wasm.clone();
+        args.engine.apply(&mut config)?;
         let own = args.session.is_none() && !has_workspace(&config.policy);
         let temporary = own.then(temporary_workspace).transpose()?;
         config.workspace = temporary.as_ref().map(|dir| dir.path().to_owned());
@@ -53,14 +51,13 @@ impl Settings {
     /// The settings for code that is only looked at.
     pub(crate) fn of_check(engine: &EngineArgs, source: &SourceArgs) -> Result<Self, SandboxError> {
         let temporary = temporary_workspace()?;
-        let config = SandboxConfig {
+        let mut config = SandboxConfig {
             runtime: language(engine, source),
-            backend: engine.backend,
             policy: ExecutionPolicy::preset(belljar::Preset::Agent),
             workspace: Some(temporary.path().to_owned()),
-            wasm_binary_path: engine.wasm.clone(),
             ..SandboxConfig::default()
         };
+        engine.apply(&mut config)?;
         Ok(Self { config, temporary: Some(temporary) })
     }
 }

@@ -12,6 +12,11 @@ use include_dir::Dir;
 /// Sources and the folder they belong into.
 pub(crate) type Part = (&'static str, &'static Dir<'static>);
 
+/// Where these parts are unpacked, or will be.
+pub(crate) fn place(cache: &Path, name: &str, parts: &[Part]) -> PathBuf {
+    cache.join(format!("{name}-{}", fingerprint(parts)))
+}
+
 /// The folder that holds these parts, each in a folder of its own. `prepare` may add to it before
 /// it is put in place.
 pub(crate) fn unpack(
@@ -20,7 +25,7 @@ pub(crate) fn unpack(
     parts: &[Part],
     prepare: impl FnOnce(&Path),
 ) -> Result<PathBuf, SandboxError> {
-    let target = cache.join(format!("{name}-{}", fingerprint(parts)));
+    let target = place(cache, name, parts);
     let unusable = |error: io::Error| SandboxError::Cache {
         what: "the driver of an interpreter".to_owned(),
         path: target.clone(),

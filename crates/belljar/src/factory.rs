@@ -29,6 +29,12 @@ pub struct SandboxConfig {
     pub wasm_binary_path: Option<PathBuf>,
     /// The Python of the native backend, if not the first that is found.
     pub python: Option<PathBuf>,
+    /// Where the pyodide backend loads Pyodide from: folders or addresses, the first that works.
+    /// None means jsDelivr.
+    pub index_url: Vec<String>,
+    /// Whether Pyodide runs in a worker thread, where it can be interrupted. `None` means yes, if
+    /// there are worker threads.
+    pub use_worker: Option<bool>,
     /// The name the code has in tracebacks.
     pub code_name: Option<String>,
     /// Belljar's own directory, if not the one the environment names.
@@ -72,22 +78,36 @@ fn launch(plan: LaunchPlan, config: &SandboxConfig) -> Result<Box<dyn Sandbox>, 
         (Backend::Wasm, RuntimeType::Javascript) => {
             Ok(Box::new(JavaScriptSandbox::from_plan(plan, config)?))
         }
-        #[cfg(target_os = "linux")]
-        (Backend::Native, RuntimeType::Python) => {
-            let launcher = crate::native::PythonLauncher::new(&plan, config)?;
-            let launcher = Box::new(launcher);
-            Ok(Box::new(crate::process::sandbox::ProcessSandbox::new(plan, config, launcher)))
-        }
+        (Backend::Native | Backend::Pyodide, _) => in_a_process(plan, config),
         (
-            Backend::Native
-            | Backend::Pyodide
-            | Backend::Docker
-            | Backend::E2b
-            | Backend::Daemon
-            | Backend::Auto,
+            Backend::Docker | Backend::E2b | Backend::Daemon | Backend::Auto,
             RuntimeType::Python | RuntimeType::Javascript,
         ) => Err(unavailable(plan.backend)),
     }
+}
+
+#[cfg(target_os = "linux")]
+fn in_a_process(
+    plan: LaunchPlan,
+    config: &SandboxConfig,
+) -> Result<Box<dyn Sandbox>, SandboxError> {
+    use crate::native::{NodeLauncher, PythonLauncher};
+    use crate::process::launch::Launcher;
+    use crate::process::sandbox::ProcessSandbox;
+    use crate::pyodide::PyodideLauncher;
+    let Some(jail) = plan.jail.clone() else { return Err(unavailable(plan.backend)) };
+    let cache = config.home()?.cache();
+    let launcher: Box<dyn Launcher> = match (plan.backend, plan.language) {
+        (Backend::Pyodide, _) => Box::new(PyodideLauncher::new(jail, cache)),
+        (_, RuntimeType::Python) => Box::new(PythonLauncher::new(jail, cache)),
+        (_, RuntimeType::Javascript) => Box::new(NodeLauncher::new(jail, cache)),
+    };
+    Ok(Box::new(ProcessSandbox::new(plan, config, launcher)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn in_a_process(plan: LaunchPlan, _: &SandboxConfig) -> Result<Box<dyn Sandbox>, SandboxError> {
+    Err(unavailable(plan.backend))
 }
 
 pub(crate) fn unavailable(backend: Backend) -> SandboxError {

@@ -4,6 +4,8 @@
 //! [`Sandbox::execute`] gives a [`SandboxResult`]. A guest's failure, of whatever kind, is an `Ok`
 //! result; an [`SandboxError`] means that Belljar or the caller failed.
 
+mod choice;
+mod defaults;
 #[cfg(target_os = "linux")]
 mod drivers;
 mod execution_id;
@@ -17,6 +19,8 @@ pub mod plan;
 pub mod policy_file;
 #[cfg(target_os = "linux")]
 mod process;
+#[cfg(target_os = "linux")]
+pub mod pyodide;
 pub mod sandbox;
 pub mod sessions;
 mod snapshot;
@@ -36,6 +40,8 @@ pub use belljar_core::{
     ToolFailure, ToolOutcome, ToolUsage,
 };
 pub use belljar_host::{CancelHandle, Completions, LineSink, Variable};
+pub use choice::jail_report;
+pub use defaults::Defaults;
 pub use factory::{SandboxConfig, create_sandbox};
 pub use home::Home;
 pub use logging::{LogFormat, SandboxLogger, SecurityEvent};

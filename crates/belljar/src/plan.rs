@@ -8,6 +8,7 @@ use belljar_core::{
 };
 use serde::{Serialize, Serializer};
 
+use crate::choice;
 use crate::factory::SandboxConfig;
 use crate::packages;
 use crate::workspace;
@@ -31,6 +32,10 @@ pub struct LaunchPlan {
     pub mounts: Vec<Mount>,
     /// The rules that will hold.
     pub policy: ResolvedPolicy,
+    /// The jail around a guest that is a process.
+    #[cfg(target_os = "linux")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jail: Option<belljar_jail::JailPlan>,
 }
 
 /// What runs inside a sandbox.
@@ -41,6 +46,8 @@ pub enum Guest {
     Embedded,
     /// A WASI command from a file.
     File(PathBuf),
+    /// A program of this machine.
+    Program(PathBuf),
 }
 
 /// A host directory a guest sees.
@@ -61,7 +68,7 @@ impl LaunchPlan {
     /// # Errors
     /// When the backend cannot enforce the policy or a directory cannot be used.
     pub fn new(config: &SandboxConfig) -> Result<Self, SandboxError> {
-        let backend = config.backend;
+        let backend = choice::settle(config);
         let abilities = backend.abilities().unwrap_or_default();
         let policy = match backend {
             Backend::Daemon => return Err(crate::factory::unavailable(backend)),
@@ -73,14 +80,41 @@ impl LaunchPlan {
             | Backend::Auto => resolve(&with_workspace(config)?, backend, abilities)?,
         };
         let workspace = workspace::check_workspace(policy.mount_host_dir())?;
-        Ok(Self {
+        let plan = Self {
             backend,
             language: config.runtime,
             guest: guest(config)?,
             mounts: mounts(config, &policy, &workspace)?,
             workspace,
             policy,
-        })
+            #[cfg(target_os = "linux")]
+            jail: None,
+        };
+        plan.with_jail(config)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn with_jail(mut self, config: &SandboxConfig) -> Result<Self, SandboxError> {
+        let jail = match (self.backend, self.language) {
+            (Backend::Native, _) => crate::native::jail_plan(&self, config)?,
+            (Backend::Pyodide, RuntimeType::Python) => crate::pyodide::jail_plan(&self, config)?,
+            (Backend::Pyodide, RuntimeType::Javascript) => {
+                return Err(SandboxError::BackendUnavailable {
+                    backend: self.backend,
+                    reason: "it runs Python only".to_owned(),
+                    hint: Some("use the wasm or the native backend for JavaScript".to_owned()),
+                });
+            }
+            _ => return Ok(self),
+        };
+        self.guest = Guest::Program(jail.program.clone());
+        self.jail = Some(jail);
+        Ok(self)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn with_jail(self, _: &SandboxConfig) -> Result<Self, SandboxError> {
+        Ok(self)
     }
 }
 

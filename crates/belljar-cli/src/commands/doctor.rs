@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use belljar::{
-    Backend, ExecutionPolicy, Home, Preset, SandboxConfig, SandboxError, create_sandbox,
+    Backend, Defaults, ExecutionPolicy, Home, Preset, SandboxConfig, SandboxError, create_sandbox,
 };
 use serde::Serialize;
 
@@ -38,6 +38,7 @@ fn examine() -> Vec<Finding> {
     let mut findings = vec![home()];
     let backends = Backend::ALL.into_iter().filter(|backend| *backend != Backend::Auto);
     findings.extend(backends.map(backend));
+    findings.push(jail());
     findings.push(pip());
     findings
 }
@@ -80,26 +81,44 @@ fn backend(backend: Backend) -> Finding {
 /// The layers of isolation that held, or why it does not work and what to do.
 fn try_backend(backend: Backend) -> Result<String, (String, Option<String>)> {
     let workspace = tempfile::tempdir().map_err(|error| (error.to_string(), None))?;
+    let fail = |error: SandboxError| (error.to_string(), error.hint());
+    let defaults = Home::locate().and_then(|home| Defaults::read(&home)).map_err(fail)?;
     let config = SandboxConfig {
         backend,
         policy: ExecutionPolicy::preset(Preset::Agent),
         workspace: Some(workspace.path().to_owned()),
+        python: defaults.python,
+        index_url: index_urls(defaults.index_url.into()),
         ..SandboxConfig::default()
     };
     let result = create_sandbox(&config)
         .and_then(|mut sandbox| sandbox.execute("print('hello')"))
         .map_err(|error| match error {
-            // The usual hint, to use wasm, is no news in a list that has it.
-            SandboxError::BackendUnavailable { reason, .. } if backend != Backend::Wasm => {
-                (reason, None)
+            SandboxError::BackendUnavailable { reason, hint, .. } if backend != Backend::Wasm => {
+                // To use wasm is no news in a list that has it.
+                (reason, hint.filter(|hint| !hint.starts_with("use the wasm backend")))
             }
-            other => (other.to_string(), other.hint()),
+            other => fail(other),
         })?;
     if result.success() && result.stdout == "hello\n" {
         Ok(result.meta.isolation.join(", "))
     } else {
         Err((format!("a test program ended with status {}", result.status()), None))
     }
+}
+
+/// The variable wins, as it does for the other commands.
+fn index_urls(configured: Vec<String>) -> Vec<String> {
+    match std::env::var("BELLJAR_PYODIDE") {
+        Ok(place) if !place.is_empty() => vec![place],
+        _ => configured,
+    }
+}
+
+/// What confines a native process here, and what does not.
+fn jail() -> Finding {
+    let (works, detail, hint) = belljar::jail_report();
+    Finding { what: "jail".to_owned(), works, essential: false, detail, hint }
 }
 
 fn pip() -> Finding {

@@ -29,7 +29,7 @@ fn rows(plan: &LaunchPlan, settings: &Settings) -> Vec<(String, String)> {
             "guest",
             match &plan.guest {
                 Guest::Embedded => "embedded".to_owned(),
-                Guest::File(path) => path.display().to_string(),
+                Guest::File(path) | Guest::Program(path) => path.display().to_string(),
             },
         ),
     ];

@@ -34,8 +34,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
 fn in_session(args: &RunArgs, id: &str) -> anyhow::Result<ExitCode> {
     let code = source::read(&args.source)?;
     let mut config = settings::live_config(&args.limits, &args.log)?;
-    config.backend = args.engine.backend;
-    config.wasm_binary_path = args.engine.wasm.clone();
+    args.engine.apply(&mut config)?;
     config.code_name = settings::code_name(&args.source);
     let home = config.home()?;
     let model = tools::run_model(&args.tools, &home)?;

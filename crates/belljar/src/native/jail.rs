@@ -73,6 +73,12 @@ pub(crate) fn read_once(jail: &mut JailPlan, directory: &Path) {
     }
 }
 
+/// Where added packages are found, if there are any.
+pub(crate) fn packages(jail: &JailPlan) -> Vec<String> {
+    let mounted = jail.mounts.iter().any(|mount| mount.inside == Path::new(PACKAGES));
+    mounted.then(|| PACKAGES.to_owned()).into_iter().collect()
+}
+
 /// Starts the plan's program.
 pub(crate) fn spawn(plan: &JailPlan, backend: Backend) -> Result<Launched, SandboxError> {
     let broken = |error: io::Error| SandboxError::Internal {

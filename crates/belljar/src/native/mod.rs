@@ -1,63 +1,84 @@
 //! The native backend: CPython or Node of this machine, in a jail.
 
-mod jail;
+pub(crate) mod jail;
+mod node;
 mod python;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use belljar_core::{Backend, RuntimeType, SandboxError};
 use belljar_guests::drivers;
 use belljar_jail::JailPlan;
 
-pub(crate) use jail::spawn;
+pub(crate) use node::{Description, Node, NodeLauncher, engine_plan};
 pub(crate) use python::Python;
 
-use crate::drivers::unpack;
+use crate::drivers::{Part, place, unpack};
 use crate::factory::SandboxConfig;
 use crate::plan::LaunchPlan;
 use crate::process::launch::{Launched, Launcher};
 
 /// Where the driver is in the jail.
-const DRIVER: &str = "/opt/belljar";
+pub(crate) const DRIVER: &str = "/opt/belljar";
 
 /// Where added packages are in the jail.
 const PACKAGES: &str = "/opt/site-packages";
 
-/// Starts a CPython for each interpreter.
-pub(crate) struct PythonLauncher {
-    plan: JailPlan,
-}
+/// What Belljar's cache calls the driver.
+const DRIVER_NAME: &str = "python-driver";
 
-impl PythonLauncher {
-    pub(crate) fn new(plan: &LaunchPlan, config: &SandboxConfig) -> Result<Self, SandboxError> {
-        let python = Python::find(config.python.as_deref())?;
-        Ok(Self { plan: jail_plan(plan, config, &python)? })
+static DRIVER_PARTS: [Part; 2] =
+    [("driver", &drivers::PYTHON), ("native", &drivers::PYTHON_NATIVE)];
+
+/// What the jail around an interpreter will be. Starts nothing but the interpreter, to ask it what
+/// it is, and writes nothing.
+///
+/// # Errors
+/// When there is no interpreter.
+pub(crate) fn jail_plan(
+    plan: &LaunchPlan,
+    config: &SandboxConfig,
+) -> Result<JailPlan, SandboxError> {
+    match plan.language {
+        RuntimeType::Python => python_plan(plan, config),
+        RuntimeType::Javascript => node::jail_plan(plan, config),
     }
 }
 
-/// What the jail around a Python will be.
-fn jail_plan(
-    plan: &LaunchPlan,
-    config: &SandboxConfig,
-    python: &Python,
-) -> Result<JailPlan, SandboxError> {
-    let parts = [("driver", &drivers::PYTHON), ("native", &drivers::PYTHON_NATIVE)];
-    let driver = unpack(&config.home()?.cache(), "python-driver", &parts, |folder| {
-        python.compile(folder);
-    })?;
+fn python_plan(plan: &LaunchPlan, config: &SandboxConfig) -> Result<JailPlan, SandboxError> {
+    let python = Python::find(config.python.as_deref())?;
     let mut jail = jail::plan(plan, &python.program);
     for directory in &python.directories {
         jail::read_once(&mut jail, directory);
     }
-    jail.read_at(driver, DRIVER);
+    jail.read_at(place(&config.home()?.cache(), DRIVER_NAME, &DRIVER_PARTS), DRIVER);
     jail.args = ["-I", "-B", "-X", "utf8"].map(str::to_owned).to_vec();
     jail.args.push(format!("{DRIVER}/native/main.py"));
     Ok(jail)
 }
 
+/// Starts a CPython for each interpreter.
+pub(crate) struct PythonLauncher {
+    plan: JailPlan,
+    cache: PathBuf,
+    unpacked: bool,
+}
+
+impl PythonLauncher {
+    pub(crate) fn new(plan: JailPlan, cache: PathBuf) -> Self {
+        Self { plan, cache, unpacked: false }
+    }
+}
+
 impl Launcher for PythonLauncher {
     fn launch(&mut self) -> Result<Launched, SandboxError> {
-        spawn(&self.plan, Backend::Native)
+        if !self.unpacked {
+            let program = self.plan.program.clone();
+            let compile = |folder: &Path| python::compile(&program, folder);
+            unpack(&self.cache, DRIVER_NAME, &DRIVER_PARTS, compile)?;
+            self.unpacked = true;
+        }
+        jail::spawn(&self.plan, Backend::Native)
     }
 
     fn backend(&self) -> Backend {
@@ -69,7 +90,6 @@ impl Launcher for PythonLauncher {
     }
 
     fn path(&self) -> Vec<String> {
-        let packages = self.plan.mounts.iter().any(|mount| mount.inside == PathBuf::from(PACKAGES));
-        packages.then(|| PACKAGES.to_owned()).into_iter().collect()
+        jail::packages(&self.plan)
     }
 }

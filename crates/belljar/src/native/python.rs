@@ -1,24 +1,18 @@
 //! Finding a Python on this machine, by asking it.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use belljar_core::{Backend, SandboxError};
 use serde::Deserialize;
+
+use crate::process::asking;
 
 /// Tried in this order when the caller names none.
 const NAMES: [&str; 2] = ["python3", "python"];
 
 /// The oldest that the driver runs on.
 const OLDEST: (u32, u32) = (3, 8);
-
-/// How long an interpreter may take to say what it is.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// More than it has to say.
-const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 
 /// Isolated from the environment and the user's own packages, as it will be run.
 const QUESTION: &str = "
@@ -67,17 +61,15 @@ impl Python {
     }
 }
 
-impl Python {
-    /// Compiles sources, so that starting does not have to. Failing costs time only.
-    pub(crate) fn compile(&self, folder: &Path) {
-        let _ = Command::new(&self.program)
-            .args(["-I", "-m", "compileall", "-q"])
-            .arg(folder)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-    }
+/// Compiles sources, so that starting does not have to. Failing costs time only.
+pub(crate) fn compile(python: &Path, folder: &Path) {
+    let _ = Command::new(python)
+        .args(["-I", "-m", "compileall", "-q"])
+        .arg(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
 }
 
 fn unusable(reason: &str) -> SandboxError {
@@ -93,7 +85,8 @@ fn unusable(reason: &str) -> SandboxError {
 
 fn ask(program: &Path) -> Result<Python, String> {
     let shown = program.display();
-    let answer = answer(program).map_err(|problem| format!("{shown}: {problem}"))?;
+    let answer = asking::ask(program, &["-I", "-c", QUESTION])
+        .map_err(|problem| format!("{shown}: {problem}"))?;
     let described: Description = serde_json::from_slice(&answer)
         .map_err(|_| format!("{shown}: it does not answer as Python does"))?;
     let (major, minor, _) = described.version;
@@ -106,43 +99,6 @@ fn ask(program: &Path) -> Result<Python, String> {
     let mut directories = described.prefixes;
     directories.extend(described.executable.parent().map(Path::to_owned));
     Ok(Python { program: described.called, version: described.version, directories })
-}
-
-/// What it prints when it is asked, if it does so in time.
-fn answer(program: &Path) -> Result<Vec<u8>, String> {
-    let mut child = Command::new(program)
-        .args(["-I", "-c", QUESTION])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| error.to_string())?;
-    let mut stdout = child.stdout.take().ok_or("it has no output")?.take(MAX_ANSWER_BYTES);
-    let reader = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        stdout.read_to_end(&mut text).map(|_| text)
-    });
-    let asked = Instant::now();
-    let ended = loop {
-        match child.try_wait() {
-            Ok(None) if asked.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(2)),
-            Ok(None) => {
-                // What it has started may still hold the pipe; the reader is left to itself.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("it does not answer within {PATIENCE:?}"));
-            }
-            Ok(Some(ended)) => break ended,
-            Err(error) => return Err(error.to_string()),
-        }
-    };
-    if !ended.success() {
-        return Err(format!("it fails: {ended}"));
-    }
-    match reader.join() {
-        Ok(Ok(text)) => Ok(text),
-        _ => Err("its answer cannot be read".to_owned()),
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! driver in it, reads what it prints and serves the tools it calls, all on the calling thread;
 //! [`sandbox::ProcessSandbox`] makes results of that.
 
+pub(crate) mod asking;
 mod changes;
 pub(crate) mod interpreter;
 pub(crate) mod launch;

@@ -111,7 +111,7 @@ impl<L: Language> WasmSandbox<L> {
     pub fn wasm_binary_path(&self) -> Option<&std::path::Path> {
         match &self.plan.guest {
             Guest::Embedded => None,
-            Guest::File(path) => Some(path),
+            Guest::File(path) | Guest::Program(path) => Some(path),
         }
     }
 

@@ -149,6 +149,9 @@ fn unusable(path: &Path, problem: String, hint: &str) -> SandboxError {
 #[serde(deny_unknown_fields)]
 struct File {
     llm: Option<Section>,
+    /// Read elsewhere.
+    #[serde(rename = "sandbox")]
+    _sandbox: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Deserialize)]
