@@ -43,6 +43,7 @@ fn rows(plan: &LaunchPlan, settings: &Settings) -> Vec<(String, String)> {
         let access = if mount.writable { "read-write" } else { "read-only" };
         rows.push(row("mount", format!("{} ({access}) is {host}", mount.guest)));
     }
+    rows.extend(jail(plan));
     let limits = plan.policy.resource_limits();
     let origin = |field: Field| match settings.config.policy.origin(field) {
         Some(origin) => format!("  [{origin}]"),
@@ -72,6 +73,28 @@ fn rows(plan: &LaunchPlan, settings: &Settings) -> Vec<(String, String)> {
         rows.push(row("env", format!("{name}={value:?}")));
     }
     rows
+}
+
+/// What a process will be able to see and use.
+#[cfg(target_os = "linux")]
+fn jail(plan: &LaunchPlan) -> Vec<(String, String)> {
+    let Some(jail) = &plan.jail else { return Vec::new() };
+    let (_, layers, _) = belljar::jail_report();
+    let mut rows = vec![row("jail", layers)];
+    for mount in jail.mounts.iter().filter(|mount| !mount.optional || mount.host.exists()) {
+        let (inside, host) = (mount.inside.display(), mount.host.display());
+        let from = if mount.inside == mount.host { String::new() } else { format!(" is {host}") };
+        rows.push(row("jail sees", format!("{inside} (read-only){from}")));
+    }
+    rows.push(row("jail /tmp", format_bytes(jail.limits.tmp_bytes)));
+    let command = jail.args.iter().map(|argument| format!(" {argument}")).collect::<String>();
+    rows.push(row("jail runs", format!("{}{command}", jail.program.display())));
+    rows
+}
+
+#[cfg(not(target_os = "linux"))]
+fn jail(_: &LaunchPlan) -> Vec<(String, String)> {
+    Vec::new()
 }
 
 fn row(name: &str, value: impl ToString) -> (String, String) {
