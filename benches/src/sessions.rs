@@ -123,7 +123,8 @@ impl<'a> Sessions<'a> {
             let times = self.fork_times(&mut session)?;
             rows.push(
                 Row::new(format!("fork, {megabytes} MB changed"), times.p50(), "ms")
-                    .p99(times.p99()),
+                    .p99(times.p99())
+                    .against("making its directory", self.directory_times()?.p50()),
             );
             if megabytes == 30 {
                 let mut fork = session.fork()?;
@@ -136,6 +137,19 @@ impl<'a> Sessions<'a> {
             }
         }
         Ok(rows)
+    }
+
+    /// Every fork gets a directory of its own. What that costs is the file system's affair, and
+    /// varies more than everything else a fork does.
+    fn directory_times(&self) -> Result<Times, BenchError> {
+        let mut times = Times::default();
+        for _ in 0..self.rounds(200) {
+            let start = Instant::now();
+            let directory = tempfile::tempdir()?;
+            times.push(start.elapsed());
+            drop(directory);
+        }
+        Ok(times)
     }
 
     fn fork_times(&self, session: &mut dyn Sandbox) -> Result<Times, BenchError> {

@@ -11,6 +11,7 @@ MAX_CHARS = 8 * 1024 * 1024
 
 # File name -> entry of linecache, oldest first.
 _entries = {}
+_chars = 0
 
 
 def _cache():
@@ -20,19 +21,21 @@ def _cache():
 
 
 def remember(source, filename):
+    global _chars
     __main__.__file__ = filename
-    _entries.pop(filename, None)
+    _forget(filename)
     _entries[filename] = _cache()[filename] = (len(source), None, source.splitlines(True), filename)
-    if len(_entries) > MAX_CELLS or len(source) > MAX_CHARS // MAX_CELLS:
-        _forget_oldest(filename)
+    _chars += len(source)
+    # The newest stays, however long it is.
+    while len(_entries) > MAX_CELLS or _chars > MAX_CHARS and len(_entries) > 1:
+        _forget(next(iter(_entries)))
 
 
-def _forget_oldest(newest):
-    chars = sum(entry[0] for entry in _entries.values())
-    for filename in list(_entries):
-        if filename == newest or (len(_entries) <= MAX_CELLS and chars <= MAX_CHARS):
-            return
-        chars -= _entries.pop(filename)[0]
+def _forget(filename):
+    global _chars
+    entry = _entries.pop(filename, None)
+    if entry is not None:
+        _chars -= entry[0]
         _cache().pop(filename, None)
 
 
@@ -47,5 +50,7 @@ def refresh():
 
 
 def clear():
+    global _chars
     _entries.clear()
+    _chars = 0
     linecache.clearcache()
