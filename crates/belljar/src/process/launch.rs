@@ -17,6 +17,11 @@ pub(crate) trait Launcher: Send {
     /// What it runs.
     fn language(&self) -> RuntimeType;
 
+    /// Whether code can be told to stop. Where not, only the time-out ends it.
+    fn interruptible(&self) -> bool {
+        true
+    }
+
     /// Where its code looks for modules, in the jail.
     fn path(&self) -> Vec<String>;
 }

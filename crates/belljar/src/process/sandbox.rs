@@ -357,7 +357,7 @@ impl Sandbox for ProcessSandbox {
     }
 
     fn cancel_handle(&self) -> CancelHandle {
-        self.cancel.clone()
+        if self.launcher.interruptible() { self.cancel.clone() } else { CancelHandle::default() }
     }
 
     fn initialize(&mut self, context: Value) -> Result<(), SandboxError> {

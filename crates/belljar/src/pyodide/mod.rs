@@ -145,6 +145,10 @@ impl Launcher for PyodideLauncher {
         RuntimeType::Python
     }
 
+    fn interruptible(&self) -> bool {
+        !self.plan.args.iter().any(|argument| argument == "--direct")
+    }
+
     fn path(&self) -> Vec<String> {
         jail::packages(&self.plan)
     }
