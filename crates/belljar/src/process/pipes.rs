@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-use belljar_core::limits::{MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, MAX_WAITING_BYTES};
+use belljar_core::limits::{
+    MAX_BEGUN_CALLS, MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, MAX_WAITING_BYTES,
+};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 
@@ -15,6 +17,9 @@ const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The largest request and all answers that tools may have ready for a guest.
 const MAX_UNREAD_BYTES: usize = MAX_REQUEST_BYTES + MAX_WAITING_BYTES;
+
+/// More messages than a guest may have calls outstanding.
+const MAX_UNREAD_LINES: usize = 2 * MAX_BEGUN_CALLS;
 
 /// What can be read without waiting.
 pub(super) enum Got<'a> {
@@ -103,7 +108,9 @@ impl<S: AsFd + Read + Write> Lines<S> {
         self.unread_bytes += line.len();
         self.waiting.push_back(line);
         self.write()?;
-        if self.unread_bytes > MAX_UNREAD_BYTES { Err(Broken::NotRead) } else { Ok(()) }
+        let too_many = self.waiting.len() > MAX_UNREAD_LINES;
+        let unread = too_many || self.unread_bytes > MAX_UNREAD_BYTES;
+        if unread { Err(Broken::NotRead) } else { Ok(()) }
     }
 
     /// Writes what fits.
