@@ -5,3 +5,5 @@ mod core_models;
 mod javascript_runtime;
 mod python_runtime;
 mod repl_sandbox;
+mod repl_sandbox_native;
+mod sandbox_code_execution;

@@ -3,7 +3,8 @@
 //! The specification was written for Pyodide in a worker. Here the interpreter is on wasm: its
 //! worker is a session, its interrupt buffer the words by which the host marks SIGINT as arrived,
 //! `undefined` is `None`, its callbacks are fields of `SandboxConfig`. What one particular other
-//! backend does is listed in its place, with the suite that will hold it.
+//! backend does is listed in its place, with the suite that will hold it; the generic scenarios on
+//! the native backend are in `repl_sandbox_native.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -314,11 +315,66 @@ fn explicit_backend_selection() {
 
 // ## Requirement: Native Python Sandbox
 //
-// Scenario: JSON-RPC protocol             the suite of the native backend
-// Scenario: Execute code                  the suite of the native backend
-// Scenario: Bridge callback handling      the suite of the native backend
-// Scenario: Context injection             the suite of the native backend
-// Scenario: Python availability check     the suite of the native backend
+// The generic scenarios on this backend are in `repl_sandbox_native.rs`.
+
+/// Code that looks for the driver's connection meets JSON-RPC 2.0 there; what it prints is apart.
+#[test]
+fn json_rpc_protocol() {
+    let code = r#"import json, os, stat
+fd = max(fd for fd in range(3, 256) if os.path.exists(f'/proc/self/fd/{fd}') and stat.S_ISSOCK(os.fstat(fd).st_mode))
+os.write(fd, b'{"jsonrpc": "2.0", "id": 7001, "method": "wishful", "params": {}}\n')
+answer = json.loads(os.read(fd, 4096))
+print(answer['jsonrpc'], answer['id'], answer['error']['code'])"#;
+    Jar::native().open_session(()).run(code).printed("2.0 7001 -32601\n");
+}
+
+#[test]
+fn execute_code() {
+    let jar = Jar::native();
+    let mut sandbox = jar.open_session(());
+    let code = "import os, sys\nprint('out', os.getpid() > 1)\nprint('err', file=sys.stderr)";
+    let result = sandbox.run(code);
+    result.ended(Status::Ok, 0);
+    assert_eq!((result.stdout.as_str(), result.stderr.as_str()), ("out True\n", "err\n"));
+    assert!(result.duration() > 0.0);
+    // What its children print belongs to it.
+    sandbox.run("import subprocess\nx = subprocess.run(['echo', 'child'])").printed("child\n");
+}
+
+#[test]
+fn bridge_callback_handling() {
+    let tools = Tools::new()
+        .llm(|prompt| Ok(format!("answer to {prompt}")))
+        .rlm(|task, ctx, _| Ok(json!([task, ctx])));
+    let jar = Jar::native().with_tools(tools);
+    let mut sandbox = jar.open_session("all of it");
+    let result = sandbox.run("llm_query('q'), rlm_query('t')");
+    result.gave(json!(["answer to q", ["t", "all of it"]]));
+    assert_eq!(result.meta.tools.calls, 2);
+}
+
+#[test]
+fn context_injection() {
+    let jar = Jar::native();
+    let mut sandbox = jar.open_session(json!({"pages": ["one", "två"]}));
+    sandbox.run("context['pages'][1]").gave("två");
+}
+
+/// It is asked what it is rather than for `--version`, since an answer to that proves little.
+#[test]
+fn python_availability_check() {
+    let jar = Jar::native();
+    let version = jar.open().run("").meta.language_version.expect("a version");
+    let minor: u32 = version.split('.').nth(1).and_then(|minor| minor.parse().ok()).expect("3.x");
+    assert!(version.starts_with("3.") && minor >= 8, "{version}");
+    let missing = Some("/nowhere/python3".into());
+    let refused = create_sandbox(&SandboxConfig { python: missing, ..jar.config() });
+    let Err(SandboxError::BackendUnavailable { backend, reason, .. }) = refused else {
+        panic!("a Python that is not there was found");
+    };
+    assert_eq!(backend, Backend::Native);
+    assert!(reason.starts_with("/nowhere/python3: No such file"), "{reason}");
+}
 
 // ## Requirement: Daemon Client Sandbox
 //

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use belljar::{
-    ExecutionPolicy, Home, JavaScriptSandbox, PolicyLayer, Preset, PythonSandbox, Sandbox,
-    SandboxConfig, SandboxError, SandboxResult, Tools,
+    Backend, ExecutionPolicy, Home, JavaScriptSandbox, PolicyLayer, Preset, PythonSandbox, Sandbox,
+    SandboxConfig, SandboxError, SandboxResult, Tools, create_sandbox,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -14,11 +14,15 @@ use tempfile::TempDir;
 /// No test should need longer; whatever does has met a bug.
 const TIMEOUT_SECONDS: f64 = 20.0;
 
+/// Names another directory for [`home`], for tests that run as somebody else.
+pub(crate) const OTHER_HOME: &str = "BELLJAR_TEST_HOME";
+
 /// Belljar's directory of the tests, below the build directory, so that the guest is compiled once
 /// and not per test.
 #[must_use]
 pub fn home() -> Home {
-    Home::at(build_dir().join("test-home"))
+    let other = std::env::var_os(OTHER_HOME).map(PathBuf::from);
+    Home::at(other.unwrap_or_else(|| build_dir().join("test-home")))
 }
 
 /// The directory cargo builds into: this program is in its `PROFILE/deps`.
@@ -34,6 +38,7 @@ pub struct Jar {
     data: Option<TempDir>,
     home: Home,
     wasm_binary_path: Option<PathBuf>,
+    backend: Backend,
     preset: Preset,
     layer: PolicyLayer,
     tools: Tools,
@@ -54,10 +59,17 @@ impl Jar {
             data: None,
             home: home(),
             wasm_binary_path: None,
+            backend: Backend::default(),
             preset: Preset::Agent,
             layer: PolicyLayer::new().timeout_seconds(TIMEOUT_SECONDS),
             tools: Tools::new(),
         }
+    }
+
+    /// A jar for an interpreter of this machine.
+    #[must_use]
+    pub fn native() -> Self {
+        Self { backend: Backend::Native, ..Self::new() }
     }
 
     /// A jar with the default policy, to the letter.
@@ -146,6 +158,7 @@ impl Jar {
             workspace: Some(self.workspace().to_owned()),
             home: Some(self.home.clone()),
             wasm_binary_path: self.wasm_binary_path.clone(),
+            backend: self.backend,
             tools: self.tools.clone(),
             ..SandboxConfig::default()
         }
@@ -155,6 +168,20 @@ impl Jar {
     #[must_use]
     pub fn sandbox(&self) -> PythonSandbox {
         PythonSandbox::from_config(&self.config()).expect("a sandbox")
+    }
+
+    /// A new sandbox of the jar's backend.
+    #[must_use]
+    pub fn open(&self) -> Box<dyn Sandbox> {
+        create_sandbox(&self.config()).expect("a sandbox")
+    }
+
+    /// A new session of the jar's backend.
+    #[must_use]
+    pub fn open_session(&self, context: impl Into<Value>) -> Box<dyn Sandbox> {
+        let mut sandbox = self.open();
+        sandbox.initialize(context.into()).expect("a session");
+        sandbox
     }
 
     /// A new session without a context.

@@ -9,6 +9,7 @@
 
 mod jar;
 mod memory;
+mod native;
 mod process;
 mod results;
 mod session;
@@ -17,7 +18,8 @@ mod third_party;
 
 pub use jar::{Jar, home};
 pub use memory::{Usage, attack, attacked, exclusive, permitted};
-pub use process::{alone, given, in_new_processes};
+pub use native::{attack_native, attacked_natively, permitted_native, processes_of};
+pub use process::{again_as_nobody, alone, given, in_new_processes};
 pub use results::{Expect, assert_no_host_paths};
 pub use session::{Cells, Lines, cancelled, eventually};
 pub use snapshot_file::SnapshotFile;

@@ -88,7 +88,8 @@ impl Usage {
         Self::of(None)
     }
 
-    fn of(workspace: Option<&Path>) -> Self {
+    /// As it is now, as far as it concerns this workspace.
+    pub(crate) fn of(workspace: Option<&Path>) -> Self {
         Self {
             private_bytes: private_bytes(),
             descriptors: descriptors(workspace),

@@ -1,7 +1,12 @@
 //! Tests that need processes of their own: this program again, with one test in it.
 
+use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+use crate::jar::OTHER_HOME;
+use crate::third_party::skipped;
 
 /// Set in a child, to what its parent gives it.
 const GIVEN: &str = "BELLJAR_TEST_GIVEN";
@@ -46,4 +51,53 @@ fn start(test: &str, given: &Path) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .expect("a new process")
+}
+
+/// Runs a test of this program again as an ordinary user, who has a home of Belljar's for it.
+#[track_caller]
+pub fn again_as_nobody(test: &str) {
+    const NOBODY: u32 = 65534;
+    let myself = std::fs::metadata("/proc/self").expect("/proc").uid();
+    if myself != 0 {
+        skipped(test, "only root can become somebody else; the test itself ran as a user");
+        return;
+    }
+    let home = tempfile::tempdir().expect("a home");
+    chown(home.path(), Some(NOBODY), Some(NOBODY)).expect("root may");
+    let output = Command::new("/proc/self/exe")
+        .args(["--exact", test, "--test-threads=1", "--nocapture"])
+        .env(OTHER_HOME, home.path())
+        .env("TMPDIR", "/tmp")
+        .env("HOME", home.path())
+        .current_dir("/")
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output()
+        .expect("a new process");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{test} as nobody: {said}{complaint}");
+    assert!(said.contains("1 passed"), "{test} is no test: {said}");
+}
+
+/// Tests that hold for whoever runs them and, when that is root, for an ordinary user too.
+#[macro_export]
+macro_rules! both_users {
+    ($($(#[$meta:meta])* fn $name:ident() $body:block)*) => {
+        $($(#[$meta])* #[test] fn $name() $body)*
+
+        mod as_nobody {
+            $(
+                $(#[$meta])*
+                #[test]
+                fn $name() {
+                    let path = module_path!();
+                    // Without the crate's name and this module's.
+                    let modules: Vec<&str> = path.split("::").skip(1).collect();
+                    let module = modules[..modules.len() - 1].join("::");
+                    $crate::again_as_nobody(&format!("{module}::{}", stringify!($name)));
+                }
+            )*
+        }
+    };
 }

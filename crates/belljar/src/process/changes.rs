@@ -2,12 +2,16 @@
 //! account for us, so the workspace is looked at before, after, and from time to time in between.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::ffi::OsStr;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use belljar_core::limits::MAX_LISTED_FILES;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use rustix::path::Arg;
 
 /// How often the workspace is looked at while code runs, unless looking takes long.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -15,23 +19,27 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// Looking takes at most this part of the time.
 const SHARE: u32 = 20;
 
-/// Directories in directories; deeper ones are not looked into. Far beyond what a path may name.
-const MAX_DEPTH: usize = 256;
+/// Directories in directories; deeper ones are not looked into. Each level costs a descriptor.
+const MAX_DEPTH: usize = 128;
 
 /// Everything in a workspace, by path. Links are not followed.
 #[derive(Default)]
-pub(crate) struct Listing(BTreeMap<PathBuf, Mark>);
+pub(crate) struct Listing {
+    entries: BTreeMap<PathBuf, Mark>,
+    /// Directories that could not be looked into. Anything may be in there.
+    unseen: usize,
+}
 
 /// What changes when a file does. No program can set the time of the last change.
 #[derive(PartialEq, Eq, Clone, Copy)]
 struct Mark {
     inode: u64,
-    changed: (i64, i64),
+    changed: (i64, u64),
     bytes: u64,
     is_dir: bool,
 }
 
-/// Paths relative to the workspace, in order.
+/// Paths of files relative to the workspace, in order.
 #[derive(Default, Debug, PartialEq, Eq)]
 pub(super) struct Changes {
     pub(super) created: Vec<String>,
@@ -40,54 +48,86 @@ pub(super) struct Changes {
 }
 
 impl Listing {
-    /// What is there now. What cannot be read is not there.
+    /// What is there now.
     pub(super) fn of(workspace: &Path) -> Self {
         let mut listing = Self::default();
-        listing.add(workspace, Path::new(""), 0);
+        listing.add(rustix::fs::CWD, workspace, Path::new(""), 0);
         listing
     }
 
-    fn add(&mut self, dir: &Path, below: &Path, depth: usize) {
-        let Ok(entries) = fs::read_dir(dir) else { return };
-        for entry in entries.flatten() {
-            let Ok(metadata) = entry.metadata() else { continue };
-            let path = below.join(entry.file_name());
-            let is_dir = metadata.is_dir();
-            let mark = Mark {
-                inode: metadata.ino(),
-                changed: (metadata.ctime(), metadata.ctime_nsec()),
-                bytes: metadata.blocks().saturating_mul(512),
-                is_dir,
-            };
-            if is_dir && depth < MAX_DEPTH {
-                self.add(&entry.path(), &path, depth + 1);
+    /// Adds what is in the directory `name` of `parent`. A guest may put a link in its place at any
+    /// moment, so it is opened without following one, and everything in it by its descriptor.
+    fn add(&mut self, parent: BorrowedFd<'_>, name: impl Arg, below: &Path, depth: usize) {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(parent, name, flags, Mode::empty()).and_then(Dir::new);
+        let mut dir = match opened {
+            Ok(dir) if depth < MAX_DEPTH => dir,
+            // Removed or replaced meanwhile.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return,
+            Ok(_) | Err(_) => {
+                self.unseen += 1;
+                return;
             }
-            self.0.insert(path, mark);
+        };
+        while let Some(Ok(entry)) = dir.read() {
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let Ok(fd) = dir.fd() else { return };
+            let Ok(found) = rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            let path = below.join(OsStr::from_bytes(name.to_bytes()));
+            let mark = Mark::of(&found);
+            if mark.is_dir {
+                self.add(fd, name, &path, depth + 1);
+            }
+            self.entries.insert(path, mark);
         }
     }
 
     fn bytes(&self) -> u64 {
-        self.0.values().filter(|mark| !mark.is_dir).map(|mark| mark.bytes).sum()
+        self.files().map(|(_, mark)| mark.bytes).sum()
     }
 
-    /// What was done to get from here to `after`. Directories count when they come or go.
+    fn files(&self) -> impl Iterator<Item = (&Path, &Mark)> {
+        let files = self.entries.iter().filter(|(_, mark)| !mark.is_dir);
+        files.map(|(path, mark)| (path.as_path(), mark))
+    }
+
+    fn file(&self, path: &Path) -> Option<&Mark> {
+        self.entries.get(path).filter(|mark| !mark.is_dir)
+    }
+
+    /// What was done to get from here to `after`. Directories are no files.
     pub(super) fn changes_to(&self, after: &Self) -> Changes {
         let name = |path: &Path| path.to_string_lossy().into_owned();
         let mut changes = Changes::default();
-        for (path, mark) in &after.0 {
-            match self.0.get(path) {
+        for (path, mark) in after.files() {
+            match self.file(path) {
                 None => changes.created.push(name(path)),
-                Some(before) if before.is_dir != mark.is_dir => changes.modified.push(name(path)),
-                Some(before) if before != mark && !mark.is_dir => changes.modified.push(name(path)),
+                Some(before) if before != mark => changes.modified.push(name(path)),
                 Some(_) => {}
             }
         }
-        let gone = self.0.keys().filter(|path| !after.0.contains_key(*path));
-        changes.deleted = gone.map(|path| name(path)).collect();
+        let gone = self.files().filter(|(path, _)| after.file(path).is_none());
+        changes.deleted = gone.map(|(path, _)| name(path)).collect();
         for list in [&mut changes.created, &mut changes.modified, &mut changes.deleted] {
             list.truncate(MAX_LISTED_FILES);
         }
         changes
+    }
+}
+
+impl Mark {
+    fn of(found: &Stat) -> Self {
+        Self {
+            inode: found.st_ino,
+            changed: (found.st_ctime, found.st_ctime_nsec),
+            bytes: u64::try_from(found.st_blocks).unwrap_or_default().saturating_mul(512),
+            is_dir: FileType::from_raw_mode(found.st_mode).is_dir(),
+        }
     }
 }
 
@@ -96,6 +136,8 @@ pub(crate) struct Quota<'a> {
     workspace: &'a Path,
     bytes: u64,
     files: u64,
+    /// Directories that were closed to us before; others would hide what is written.
+    unseen: usize,
     due: Instant,
 }
 
@@ -110,7 +152,8 @@ impl<'a> Quota<'a> {
         Self {
             workspace,
             bytes: before.bytes().saturating_add(bytes.unwrap_or(u64::MAX)),
-            files: (before.0.len() as u64).saturating_add(files.unwrap_or(u64::MAX)),
+            files: (before.entries.len() as u64).saturating_add(files.unwrap_or(u64::MAX)),
+            unseen: if bytes.or(files).is_some() { before.unseen } else { usize::MAX },
             due: Instant::now() + INTERVAL,
         }
     }
@@ -133,12 +176,16 @@ impl<'a> Quota<'a> {
     }
 
     pub(super) fn is_exceeded_by(&self, listing: &Listing) -> bool {
-        listing.bytes() > self.bytes || listing.0.len() as u64 > self.files
+        listing.bytes() > self.bytes
+            || listing.entries.len() as u64 > self.files
+            || listing.unseen > self.unseen
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -156,9 +203,40 @@ mod tests {
         fs::create_dir(at("d")).unwrap();
         std::os::unix::fs::symlink("/", at("d/link")).unwrap();
         let changes = before.changes_to(&Listing::of(dir.path()));
-        assert_eq!(changes.created, ["d", "d/link"]);
+        assert_eq!(changes.created, ["d/link"]);
         assert_eq!(changes.modified, ["changed", "same-size"]);
         assert_eq!(changes.deleted, ["gone"]);
+    }
+
+    #[test]
+    fn a_directory_that_becomes_a_file_is_a_file_that_came() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        fs::create_dir(&a).unwrap();
+        fs::write(&b, "1").unwrap();
+        let before = Listing::of(dir.path());
+        fs::remove_dir(&a).unwrap();
+        fs::write(&a, "1").unwrap();
+        fs::remove_file(&b).unwrap();
+        fs::create_dir(&b).unwrap();
+        let changes = before.changes_to(&Listing::of(dir.path()));
+        assert_eq!((changes.created, changes.deleted), (vec!["a".into()], vec!["b".into()]));
+        assert!(changes.modified.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_looked_into_is_over_any_quota() {
+        let dir = tempfile::tempdir().unwrap();
+        let before = Listing::of(dir.path());
+        let deep = (0..=MAX_DEPTH).fold(dir.path().to_owned(), |path, _| path.join("d"));
+        fs::create_dir_all(deep.parent().unwrap()).unwrap();
+        let quota = Quota::new(dir.path(), &before, Some(u64::MAX), None);
+        assert!(!quota.is_exceeded_by(&Listing::of(dir.path())));
+        fs::create_dir(&deep).unwrap();
+        let after = Listing::of(dir.path());
+        assert!(quota.is_exceeded_by(&after));
+        // What was like that before is the caller's affair.
+        assert!(!Quota::new(dir.path(), &after, Some(u64::MAX), None).is_exceeded_by(&after));
     }
 
     #[test]

@@ -24,6 +24,9 @@ use super::pipes::{Bell, Broken, Got, Lines, Stream};
 /// How long a process whose channel is closed may take to end by itself.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
+/// Messages that are read before the clock is looked at again.
+const MESSAGES_AT_ONCE: usize = 64;
+
 /// A driver in a process, and everything the host has for it.
 pub(crate) struct Interpreter {
     process: Box<dyn Process>,
@@ -139,14 +142,10 @@ impl Interpreter {
             Ok(()) => self.converse(&id, watch, quota),
             Err(broken) => self.broken(broken),
         };
-        if matches!(end, CallEnd::Answered(_) | CallEnd::Refused(_)) {
-            // The driver printed everything before it answered.
-            if self.print_all() { /* everything is here */
-            } else {
-                end = self.flooded()
-            }
-        } else {
-            self.print_all();
+        let whole = self.print_all();
+        // The driver printed everything before it answered.
+        if !whole && matches!(end, CallEnd::Answered(_) | CallEnd::Refused(_)) {
+            end = self.flooded();
         }
         if watch.stop().is_none() {
             // What never waits still has to hear that it should have stopped.
@@ -176,7 +175,8 @@ impl Interpreter {
             if let Err(broken) = self.answer_calls() {
                 return self.broken(broken);
             }
-            self.wait(until.min(quota.due()).saturating_duration_since(now));
+            let until = if self.lines.has_more() { now } else { until.min(quota.due()) };
+            self.wait(until.saturating_duration_since(now));
             if !self.print() {
                 return self.flooded();
             }
@@ -233,21 +233,26 @@ impl Interpreter {
     fn broken(&mut self, broken: Broken) -> CallEnd {
         match broken {
             Broken::Closed => {
-                let ended = self.process.wait(LAST_WORDS);
-                // Whoever closes the channel and lives on cannot be spoken to any more.
-                CallEnd::Died(ended.unwrap_or_else(|| self.process.end()))
+                if let Some(ended) = self.process.wait(LAST_WORDS) {
+                    return CallEnd::Died(ended);
+                }
+                self.nonsense("it has closed its connection to the host")
             }
-            Broken::TooLong => {
-                self.process.end();
-                CallEnd::Nonsense("its message has no end")
-            }
+            Broken::TooLong => self.nonsense("its message has no end"),
+            Broken::NotRead => self.nonsense("it does not read what it has asked for"),
         }
+    }
+
+    fn nonsense(&mut self, why: &'static str) -> CallEnd {
+        self.process.end();
+        CallEnd::Nonsense(why)
     }
 
     /// Reads what has come; `Some` when the request is over.
     fn listen(&mut self, awaited: &Id) -> Result<Option<CallEnd>, Broken> {
         self.lines.write()?;
-        while let Some(line) = self.lines.next()? {
+        for _ in 0..MESSAGES_AT_ONCE {
+            let Some(line) = self.lines.next()? else { break };
             match Message::parse(&line) {
                 Ok(Message::Response { id, outcome }) if id == *awaited => {
                     return Ok(Some(outcome.map_or_else(CallEnd::Refused, CallEnd::Answered)));

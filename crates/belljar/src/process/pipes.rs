@@ -6,12 +6,20 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-use belljar_core::limits::MAX_RESPONSE_BYTES;
+use belljar_core::limits::{
+    MAX_BEGUN_CALLS, MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, MAX_WAITING_BYTES,
+};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 
 /// Read at once; what a pipe holds.
 const CHUNK_BYTES: usize = 64 * 1024;
+
+/// The largest request and all answers that tools may have ready for a guest.
+const MAX_UNREAD_BYTES: usize = MAX_REQUEST_BYTES + MAX_WAITING_BYTES;
+
+/// More messages than a guest may have calls outstanding.
+const MAX_UNREAD_LINES: usize = 2 * MAX_BEGUN_CALLS;
 
 /// What can be read without waiting.
 pub(super) enum Got<'a> {
@@ -58,11 +66,10 @@ pub(super) struct Lines<S> {
     socket: S,
     /// Read, and not yet a whole line.
     begun: Vec<u8>,
-    /// How far `begun` was searched for the end of a line.
-    searched: usize,
     whole: VecDeque<Vec<u8>>,
-    /// To be written, and how much of the first is.
+    /// To be written, how much that is, and how much of the first is written.
     waiting: VecDeque<Vec<u8>>,
+    unread_bytes: usize,
     written: usize,
 }
 
@@ -73,13 +80,15 @@ pub(super) enum Broken {
     Closed,
     /// A line was longer than any message may be.
     TooLong,
+    /// The other side asks and asks and does not read the answers.
+    NotRead,
 }
 
 impl<S: AsFd + Read + Write> Lines<S> {
     /// The socket has to be one that does not block.
     pub(super) fn new(socket: S) -> Self {
         let (whole, waiting) = (VecDeque::new(), VecDeque::new());
-        Self { socket, begun: Vec::new(), searched: 0, whole, waiting, written: 0 }
+        Self { socket, begun: Vec::new(), whole, waiting, unread_bytes: 0, written: 0 }
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -90,9 +99,18 @@ impl<S: AsFd + Read + Write> Lines<S> {
         !self.waiting.is_empty()
     }
 
+    /// Whether there are lines that were read and not yet given out.
+    pub(super) fn has_more(&self) -> bool {
+        !self.whole.is_empty()
+    }
+
     pub(super) fn send(&mut self, line: Vec<u8>) -> Result<(), Broken> {
+        self.unread_bytes += line.len();
         self.waiting.push_back(line);
-        self.write()
+        self.write()?;
+        let too_many = self.waiting.len() > MAX_UNREAD_LINES;
+        let unread = too_many || self.unread_bytes > MAX_UNREAD_BYTES;
+        if unread { Err(Broken::NotRead) } else { Ok(()) }
     }
 
     /// Writes what fits.
@@ -101,6 +119,7 @@ impl<S: AsFd + Read + Write> Lines<S> {
             match self.socket.write(&line[self.written..]) {
                 Ok(0) => return Err(Broken::Closed),
                 Ok(len) if self.written + len == line.len() => {
+                    self.unread_bytes -= line.len();
                     self.waiting.pop_front();
                     self.written = 0;
                 }
@@ -136,13 +155,12 @@ impl<S: AsFd + Read + Write> Lines<S> {
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), Broken> {
-        self.begun.extend_from_slice(bytes);
-        while let Some(at) = self.begun[self.searched..].iter().position(|byte| *byte == b'\n') {
-            let rest = self.begun.split_off(self.searched + at + 1);
-            self.whole.push_back(std::mem::replace(&mut self.begun, rest));
-            self.searched = 0;
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.begun.extend_from_slice(piece);
+            if piece.ends_with(b"\n") {
+                self.whole.push_back(std::mem::take(&mut self.begun));
+            }
         }
-        self.searched = self.begun.len();
         if self.begun.len() > MAX_RESPONSE_BYTES { Err(Broken::TooLong) } else { Ok(()) }
     }
 }
@@ -229,6 +247,15 @@ mod tests {
         assert_eq!(broken, Broken::TooLong);
         drop(lines);
         writer.join().unwrap();
+    }
+
+    #[test]
+    fn answers_that_nobody_reads_are_not_kept_without_end() {
+        let (mut lines, _far) = pair();
+        let line = vec![b'x'; 8 * 1024 * 1024];
+        let most = MAX_UNREAD_BYTES / line.len() + 2;
+        let sent = (0..most).take_while(|_| lines.send(line.clone()).is_ok()).count();
+        assert!(sent < most && sent * line.len() + line.len() >= MAX_UNREAD_BYTES, "{sent}");
     }
 
     #[test]
