@@ -1,7 +1,10 @@
 //! The native backend: CPython or Node of this machine, in a jail.
 
+mod fork;
 mod jail;
 mod python;
+mod warm;
+mod zygote;
 
 use std::path::PathBuf;
 
@@ -16,6 +19,7 @@ use crate::drivers::unpack;
 use crate::factory::SandboxConfig;
 use crate::plan::LaunchPlan;
 use crate::process::launch::{Launched, Launcher};
+use warm::Warm;
 
 /// Where the driver is in the jail.
 const DRIVER: &str = "/opt/belljar";
@@ -23,15 +27,18 @@ const DRIVER: &str = "/opt/belljar";
 /// Where added packages are in the jail.
 const PACKAGES: &str = "/opt/site-packages";
 
-/// Starts a CPython for each interpreter.
+/// Starts a CPython for each interpreter: the first by itself, later ones as forks of a zygote.
 pub(crate) struct PythonLauncher {
     plan: JailPlan,
+    warm: Warm,
 }
 
 impl PythonLauncher {
     pub(crate) fn new(plan: &LaunchPlan, config: &SandboxConfig) -> Result<Self, SandboxError> {
         let python = Python::find(config.python.as_deref())?;
-        Ok(Self { plan: jail_plan(plan, config, &python)? })
+        let jail = jail_plan(plan, config, &python)?;
+        let warm = Warm::new(&jail, &plan.workspace);
+        Ok(Self { plan: jail, warm })
     }
 }
 
@@ -57,7 +64,10 @@ fn jail_plan(
 
 impl Launcher for PythonLauncher {
     fn launch(&mut self) -> Result<Launched, SandboxError> {
-        spawn(&self.plan, Backend::Native)
+        match self.warm.launch() {
+            Some(launched) => Ok(launched),
+            None => spawn(&self.plan, Backend::Native),
+        }
     }
 
     fn backend(&self) -> Backend {

@@ -7,6 +7,6 @@
 mod changes;
 pub(crate) mod interpreter;
 pub(crate) mod launch;
-mod pipes;
+pub(crate) mod pipes;
 mod report;
 pub(crate) mod sandbox;
