@@ -48,8 +48,6 @@ sys.modules['planted'] = types.ModuleType('planted')
 os.environ['PLANTED'] = '1'
 sys.path.insert(0, '/planted')
 random.seed(1)
-json.dumps = None
-builtins.len = None
 os.umask(0o777)
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 os.setpriority(os.PRIO_PROCESS, 0, 19)
@@ -60,7 +58,8 @@ ctypes.memmove(id(7) + 24, id(8) + 24, 4)
 os.chdir('/')
 for name in ('kept', 'sitecustomize.py', 'usercustomize.py', '.pythonrc', 'os.py'):
     open('/app/' + name, 'w').write('print(\"planted\")')
-print('done')";
+print('done')
+json.dumps = builtins.len = builtins.print = None";
     let look = "
 import os, sys, builtins, json, random, signal, tempfile
 print('secret' in globals(), hasattr(builtins, 'planted'), hasattr(sys, 'planted'), hasattr(json, 'planted'))
