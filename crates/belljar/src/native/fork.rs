@@ -62,9 +62,9 @@ impl Process for ForkedProcess {
     }
 
     fn end(&mut self) -> Ended {
-        let ended = self.finish();
-        locked(&self.zygote).make_spare();
-        ended
+        let running = self.ended.is_none().then_some(self.pid);
+        let exit = locked(&self.zygote).replace(running);
+        self.ended.unwrap_or_else(|| self.note(exit))
     }
 
     fn wait(&mut self, patience: Duration) -> Option<Ended> {

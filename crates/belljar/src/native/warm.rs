@@ -84,7 +84,8 @@ impl Warm {
             Err(reason) => {
                 tracing::debug!(target: TARGET, event = "zygote_failed", reason);
                 running.end();
-                self.state = State::Wanted;
+                let worked = running.is_proven();
+                self.state = if worked { State::Wanted } else { State::Unavailable };
                 None
             }
         }

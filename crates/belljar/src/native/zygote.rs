@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use belljar_core::protocol::{self, Id, Message};
 use belljar_jail::{Descriptors, JailPlan, Jailed};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde::Deserialize;
 
 use super::jail::pipe;
@@ -57,9 +57,10 @@ pub(super) struct Zygote {
     /// Whether a fork runs. There is one at a time: their limits are those of the zygote.
     busy: bool,
     spare: Option<Begun>,
+    proven: bool,
 }
 
-/// A fork that was asked for.
+/// A fork that is asked for: the host's ends.
 struct Begun {
     protocol: UnixStream,
     stdout: OwnedFd,
@@ -121,15 +122,13 @@ impl Zygote {
             exits: BTreeMap::new(),
             busy: false,
             spare: None,
+            proven: false,
         };
         if zygote.hear(LOADING, |zygote| zygote.ready.then_some(())).is_some() {
             return Ok(zygote);
         }
         zygote.end();
-        let mut complaint = String::new();
-        // Bytes that are no text are no reason; then there is none.
-        let _ = File::from(stderr).take(MAX_COMPLAINT_BYTES).read_to_string(&mut complaint);
-        Err(format!("it was not ready: {}", complaint.lines().last().unwrap_or("it says nothing")))
+        Err(format!("it was not ready: {}", last_words(stderr)))
     }
 
     /// Whether it still is what a new one would be.
@@ -138,7 +137,12 @@ impl Zygote {
         !self.lost && self.origins == origins(plan)
     }
 
-    pub(super) fn is_busy(&self) -> bool {
+    /// Whether a fork of it has ever worked.
+    pub(super) const fn is_proven(&self) -> bool {
+        self.proven
+    }
+
+    pub(super) const fn is_busy(&self) -> bool {
         self.busy
     }
 
@@ -151,7 +155,7 @@ impl Zygote {
         let spare = self.spare.take().and_then(|spare| {
             let usable = spare.workspace == origin(&self.workspace);
             let spare = self.finish(spare).ok()?;
-            if usable && !self.exits.contains_key(&spare.pid) {
+            if usable {
                 return Some(spare);
             }
             self.kill(spare.pid);
@@ -160,11 +164,12 @@ impl Zygote {
         let fork = match spare {
             Some(spare) => spare,
             None => {
-                let begun = self.begin()?;
+                let (ours, theirs) = self.ends()?;
+                let begun = self.begin(ours, &theirs)?;
                 self.finish(begun)?
             }
         };
-        self.busy = true;
+        (self.busy, self.proven) = (true, true);
         Ok(fork)
     }
 
@@ -173,12 +178,21 @@ impl Zygote {
         self.busy = false;
     }
 
-    /// Has the next fork made while nobody waits for it.
-    pub(super) fn make_spare(&mut self) {
-        if !self.lost && !self.busy && self.spare.is_none() {
-            // Without one the next execution makes its own, or finds out what is wrong.
-            self.spare = self.begin().ok();
+    /// Ends the running fork, unless it has ended, and has the next one made while nobody waits for
+    /// it.
+    pub(super) fn replace(&mut self, running: Option<i32>) -> Option<Exit> {
+        if let Some(pid) = running {
+            self.tell("kill", pid);
         }
+        // While it dies.
+        let next = if self.lost || self.spare.is_some() { None } else { self.ends().ok() };
+        let exit = running.and_then(|pid| self.await_end(pid));
+        self.busy = false;
+        if let (Some((ours, theirs)), false) = (next, self.lost) {
+            // Without one the next execution makes its own, or finds out what is wrong.
+            self.spare = self.begin(ours, &theirs).ok();
+        }
+        exit
     }
 
     /// Interrupts what a fork does.
@@ -198,6 +212,10 @@ impl Zygote {
     /// do as it is told.
     pub(super) fn kill(&mut self, pid: i32) -> Option<Exit> {
         self.tell("kill", pid);
+        self.await_end(pid)
+    }
+
+    fn await_end(&mut self, pid: i32) -> Option<Exit> {
         if let Ok(Some(exit)) = self.wait(pid, PATIENCE) {
             return Some(exit);
         }
@@ -223,7 +241,8 @@ impl Zygote {
         }
     }
 
-    fn begin(&mut self) -> Result<Begun, String> {
+    /// Both ends of everything a fork gets.
+    fn ends(&self) -> Result<(Begun, [OwnedFd; FORK_DESCRIPTORS]), String> {
         let failed = |error: io::Error| format!("no descriptors: {error}");
         let (protocol, their_protocol) = UnixStream::pair().map_err(failed)?;
         let (stdout, their_stdout) = pipe().map_err(failed)?;
@@ -233,19 +252,22 @@ impl Zygote {
         let workspace = origin(&self.workspace);
         let mount =
             self.jail.take_directory(&self.workspace, true).map_err(|error| error.to_string())?;
-        let theirs = [
-            their_protocol.as_fd(),
-            their_stdout.as_fd(),
-            their_stderr.as_fd(),
-            their_status.as_fd(),
-            mount.as_fd(),
-        ];
+        let theirs = [their_protocol.into(), their_stdout, their_stderr, their_status, mount];
+        Ok((Begun { protocol, stdout, stderr, status, workspace }, theirs))
+    }
+
+    fn begin(
+        &mut self,
+        ours: Begun,
+        theirs: &[OwnedFd; FORK_DESCRIPTORS],
+    ) -> Result<Begun, String> {
+        let theirs = theirs.each_ref().map(AsFd::as_fd);
         let id = self.send("spawn", &serde_json::json!({}), &theirs).map_err(|error| {
             self.lost = true;
             error.to_string()
         })?;
         (self.asked, self.answer) = (id, None);
-        Ok(Begun { protocol, stdout, stderr, status, workspace })
+        Ok(ours)
     }
 
     fn finish(&mut self, begun: Begun) -> Result<Fork, String> {
@@ -254,7 +276,12 @@ impl Zygote {
             return Err("it does not answer".to_owned());
         };
         let Begun { protocol, stdout, stderr, status, .. } = begun;
-        Ok(Fork { pid: answer?, protocol, stdout, stderr, status })
+        let pid = answer?;
+        if speaks(&protocol) {
+            return Ok(Fork { pid, protocol, stdout, stderr, status });
+        }
+        self.kill(pid);
+        Err(format!("its fork does not live: {}", last_words(stderr)))
     }
 
     fn send(
@@ -339,6 +366,24 @@ impl Zygote {
 /// The zygote is gone, or talks nonsense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lost;
+
+/// Whether a fork has said, within a moment, that it is there.
+fn speaks(protocol: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(protocol, PollFlags::IN)];
+    // Whatever it says, the socket is looked at next.
+    let _ = rustix::event::poll(&mut fds, Timespec::try_from(PATIENCE).ok().as_ref());
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    rustix::net::recv(protocol, &mut [0; 1], flags).is_ok_and(|(len, _)| len > 0)
+}
+
+/// The last line of what a process that has ended wrote.
+fn last_words(stderr: OwnedFd) -> String {
+    let mut text = Vec::new();
+    // Whatever could not be read, the rest may tell enough.
+    let _ = rustix::io::ioctl_fionbio(&stderr, true);
+    let _ = File::from(stderr).take(MAX_COMPLAINT_BYTES).read_to_end(&mut text);
+    String::from_utf8_lossy(&text).lines().last().unwrap_or("it says nothing").to_owned()
+}
 
 /// Our ends of a zygote's control and stderr, and its own.
 fn descriptors() -> io::Result<(UnixStream, OwnedFd, Descriptors)> {

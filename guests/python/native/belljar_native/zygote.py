@@ -10,6 +10,7 @@ line.
     ready {version}    notification, once, when sessions can be had
     exited {pid, code} or {pid, signal}    notification, for every session, always after its {pid}
 
+A session that is confined says `ready` on its own protocol socket before it is asked anything.
 When the host hangs up, every session is killed.
 """
 
@@ -32,6 +33,8 @@ from belljar_guest.warm_up import CELLS
 from . import channel, confinement, loop, serve
 
 MAX_LINE_BYTES = 64 * 1024
+# What a session says before it is asked.
+READY = b'{"jsonrpc":"2.0","method":"ready","params":{}}\n'
 # As many as the host may attach before it has its answers.
 MAX_WAITING_FDS = 200
 
@@ -47,6 +50,7 @@ def main(arguments):
     gc.freeze()
     Zygote(control, jail).run()
     # Only a child gets here, with nothing of the zygote on its stack but this.
+    os.write(4, READY)
     serve.serve(3, 4, _renew)
 
 
