@@ -48,17 +48,17 @@ sys.modules['planted'] = types.ModuleType('planted')
 os.environ['PLANTED'] = '1'
 sys.path.insert(0, '/planted')
 random.seed(1)
-os.umask(0o777)
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 os.setpriority(os.PRIO_PROCESS, 0, 19)
 for place in ('/tmp', '/dev/shm', tempfile.gettempdir()):
     open(place + '/planted', 'w').write('x')
-# In the memory that all forks have from the zygote: the cached number 7 becomes 8.
-ctypes.memmove(id(7) + 24, id(8) + 24, 4)
 os.chdir('/')
 for name in ('kept', 'sitecustomize.py', 'usercustomize.py', '.pythonrc', 'os.py'):
     open('/app/' + name, 'w').write('print(\"planted\")')
+os.umask(0o777)
 print('done')
+# In the memory that all forks have from the zygote: the cached number 7 becomes 8.
+ctypes.memmove(id(7) + 24, id(8) + 24, 4)
 json.dumps = builtins.len = builtins.print = None";
     let look = "
 import os, sys, builtins, json, random, signal, tempfile
