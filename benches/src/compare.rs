@@ -32,6 +32,22 @@ impl Native {
         time_process(Command::new(&self.executable).args(["-c", code]))
     }
 
+    /// The same in a bubblewrap with no network and a read-only system.
+    pub fn run_in_bubblewrap(&self, code: &str) -> Result<Duration, BenchError> {
+        let mut bubblewrap = Command::new("bwrap");
+        bubblewrap.args(["--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/usr"]);
+        for top in ["/bin", "/lib", "/lib64"] {
+            bubblewrap.args(["--ro-bind-try", top, top]);
+        }
+        // A Python that is not the system's, with its libraries.
+        if let Some(prefix) = self.executable.ancestors().nth(2).filter(|p| !p.starts_with("/usr"))
+        {
+            bubblewrap.arg("--ro-bind").args([prefix, prefix]);
+        }
+        bubblewrap.args(["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]);
+        time_process(bubblewrap.arg(&self.executable).args(["-c", code]))
+    }
+
     pub fn output_of(&self, code: &str) -> Result<String, BenchError> {
         let output = Command::new(&self.executable).args(["-c", code]).output()?;
         if !output.status.success() {

@@ -5,6 +5,8 @@
 
 mod compare;
 mod measure;
+#[cfg(target_os = "linux")]
+mod native;
 mod report;
 mod sessions;
 mod timing;
@@ -84,6 +86,11 @@ pub fn run(settings: &Settings, progress: &dyn Fn(&str)) -> Result<Report, Bench
     report.extend(sessions.snapshots()?);
     progress("JavaScript");
     report.extend(sessions.javascript()?);
+    #[cfg(target_os = "linux")]
+    {
+        progress("native");
+        native::measure(settings, native.as_ref(), &mut report)?;
+    }
     progress("processor");
     report.extend(bench.kernels(native.as_ref())?);
     Ok(report)

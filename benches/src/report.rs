@@ -50,16 +50,22 @@ pub struct Report {
     pub cores: usize,
     /// The rows.
     pub rows: Vec<Row>,
+    /// What could not be measured here, and why.
+    pub skipped: Vec<String>,
 }
 
 impl Report {
     pub(crate) fn new(native_python: Option<String>) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { native_python, cores, rows: Vec::new() }
+        Self { native_python, cores, rows: Vec::new(), skipped: Vec::new() }
     }
 
     pub(crate) fn push(&mut self, row: Row) {
         self.rows.push(row);
+    }
+
+    pub(crate) fn skip(&mut self, what: &str, why: impl fmt::Display) {
+        self.skipped.push(format!("{what}: {why}"));
     }
 
     pub(crate) fn extend(&mut self, rows: impl IntoIterator<Item = Row>) {
@@ -82,6 +88,9 @@ impl fmt::Display for Report {
                 .map_or_else(String::new, |(name, value)| format!("{name}: {}", amount(*value)));
             let ratio = row.ratio.map_or_else(String::new, show_ratio);
             writeln!(f, "| {} | {} | {p99} | {against} | {ratio} |", row.what, amount(row.value))?;
+        }
+        for skipped in &self.skipped {
+            writeln!(f, "\nskipped: {skipped}")?;
         }
         Ok(())
     }
@@ -111,13 +120,15 @@ mod tests {
         report.cores = 2;
         report.push(Row::new("fresh", 0.1234, "ms").p99(0.5).against("python3 -c", 12.0));
         report.push(Row::new("kernel", 20.0, "ms").against("python3", 10.0));
+        report.skip("jail", "not here");
         assert_eq!(
             report.to_string(),
             "2 cores, native python3: 3.11\n\n\
              | | measured | p99 | compared with | ratio |\n\
              |---|---:|---:|---:|---:|\n\
              | fresh | 0.123 ms | 0.500 ms | python3 -c: 12.0 ms | 1/97 |\n\
-             | kernel | 20.0 ms |  | python3: 10.0 ms | 2.00 |\n"
+             | kernel | 20.0 ms |  | python3: 10.0 ms | 2.00 |\n\n\
+             skipped: jail: not here\n"
         );
     }
 }

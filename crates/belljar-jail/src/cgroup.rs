@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +16,8 @@ use crate::plan::Limits;
 /// The jail's first process is one more.
 const OWN_PROCESSES: u32 = 1;
 const PREFIX: &str = "belljar-";
+const PEAK_ONE: &str = "memory.max_usage_in_bytes";
+const PEAK_TWO: &str = "memory.peak";
 
 /// A group made for one jail; removed when dropped, after everything in it has ended.
 #[derive(Debug)]
@@ -22,6 +25,8 @@ pub struct Cgroup {
     directories: Vec<PathBuf>,
     memory: PathBuf,
     version: Version,
+    /// In version 2 a peak is reset for one open file only; before Linux 6.12 it cannot be.
+    peak: Option<File>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +58,12 @@ impl Cgroup {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}-{number}", std::process::id());
         let (memory, pids) = (parents.memory.join(&name), parents.pids.join(&name));
-        let mut group =
-            Self { directories: Vec::new(), memory: memory.clone(), version: parents.version };
+        let mut group = Self {
+            directories: Vec::new(),
+            memory: memory.clone(),
+            version: parents.version,
+            peak: None,
+        };
         let made = group.fill(memory, pids, limits);
         made.map(|()| group).map_err(|e| format!("no control group can be made: {e}"))
     }
@@ -69,6 +78,8 @@ impl Cgroup {
                 // Missing where the kernel does not swap.
                 drop(fs::write(memory.join("memory.swap.max"), "0"));
                 drop(fs::write(memory.join("memory.oom.group"), "0"));
+                let peak = File::options().read(true).write(true).open(memory.join(PEAK_TWO));
+                self.peak = peak.ok();
             }
             Version::One => {
                 fs::write(memory.join("memory.limit_in_bytes"), &bytes)?;
@@ -107,11 +118,24 @@ impl Cgroup {
 
     /// The most memory that was in use at once, where the kernel tells.
     pub fn peak_memory_bytes(&self) -> Option<u64> {
-        let name = match self.version {
-            Version::One => "memory.max_usage_in_bytes",
-            Version::Two => "memory.peak",
+        let text = match (self.version, &self.peak) {
+            (Version::One, _) => fs::read_to_string(self.memory.join(PEAK_ONE)).ok()?,
+            (Version::Two, None) => fs::read_to_string(self.memory.join(PEAK_TWO)).ok()?,
+            (Version::Two, Some(file)) => {
+                let mut bytes = [0; 32];
+                let len = file.read_at(&mut bytes, 0).ok()?;
+                String::from_utf8_lossy(&bytes[..len]).into_owned()
+            }
         };
-        fs::read_to_string(self.memory.join(name)).ok()?.trim().parse().ok()
+        text.trim().parse().ok()
+    }
+
+    /// Forgets the most memory that was in use until now; false where the kernel cannot.
+    pub fn reset_peak_memory(&self) -> bool {
+        match self.version {
+            Version::One => fs::write(self.memory.join(PEAK_ONE), "0").is_ok(),
+            Version::Two => self.peak.as_ref().is_some_and(|file| file.write_at(b"0", 0).is_ok()),
+        }
     }
 }
 

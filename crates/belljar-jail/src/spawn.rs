@@ -202,6 +202,12 @@ impl Jailed {
         self.state().cgroup.as_ref().and_then(Cgroup::peak_memory_bytes)
     }
 
+    /// Forgets the most memory used until now, for a zygote between its children; false where that
+    /// cannot be.
+    pub fn reset_peak_memory(&self) -> bool {
+        self.state().cgroup.as_ref().is_some_and(Cgroup::reset_peak_memory)
+    }
+
     /// How many processes the kernel has killed for want of memory. For a zygote of all its
     /// children, so look at it before and after.
     pub fn memory_kills(&self) -> u64 {

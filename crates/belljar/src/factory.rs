@@ -99,7 +99,7 @@ fn in_a_process(
     let cache = config.home()?.cache();
     let launcher: Box<dyn Launcher> = match (plan.backend, plan.language) {
         (Backend::Pyodide, _) => Box::new(PyodideLauncher::new(jail, cache)),
-        (_, RuntimeType::Python) => Box::new(PythonLauncher::new(jail, cache)),
+        (_, RuntimeType::Python) => Box::new(PythonLauncher::new(jail, &plan.workspace, cache)),
         (_, RuntimeType::Javascript) => Box::new(NodeLauncher::new(jail, cache)),
     };
     Ok(Box::new(ProcessSandbox::new(plan, config, launcher)))

@@ -1,7 +1,7 @@
 """Starts the driver in an ordinary CPython: `python3 -I -X utf8 main.py [--zygote …]`.
 
 Without arguments it serves one session on descriptors 3 (requests) and 4 (answers).
-With `--zygote` it waits on its stdin for orders to fork sessions; see
+With `--zygote` it waits on them for orders to fork sessions; see
 belljar_native/zygote.py.
 """
 

@@ -95,7 +95,7 @@ pub(crate) fn spawn(plan: &JailPlan, backend: Backend) -> Result<Launched, Sandb
     Ok(Launched { protocol, stdout, stderr, process: Box::new(JailedProcess(jailed)) })
 }
 
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(super) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?)
 }
 

@@ -1,8 +1,11 @@
 //! The native backend: CPython or Node of this machine, in a jail.
 
+mod fork;
 pub(crate) mod jail;
 mod node;
 mod python;
+mod warm;
+mod zygote;
 
 use std::path::{Path, PathBuf};
 
@@ -17,6 +20,7 @@ use crate::drivers::{Part, place, unpack};
 use crate::factory::SandboxConfig;
 use crate::plan::LaunchPlan;
 use crate::process::launch::{Launched, Launcher};
+use warm::Warm;
 
 /// Where the driver is in the jail.
 pub(crate) const DRIVER: &str = "/opt/belljar";
@@ -57,16 +61,18 @@ fn python_plan(plan: &LaunchPlan, config: &SandboxConfig) -> Result<JailPlan, Sa
     Ok(jail)
 }
 
-/// Starts a CPython for each interpreter.
+/// Starts a CPython for each interpreter: the first by itself, later ones as forks of a zygote.
 pub(crate) struct PythonLauncher {
     plan: JailPlan,
     cache: PathBuf,
     unpacked: bool,
+    warm: Warm,
 }
 
 impl PythonLauncher {
-    pub(crate) fn new(plan: JailPlan, cache: PathBuf) -> Self {
-        Self { plan, cache, unpacked: false }
+    pub(crate) fn new(plan: JailPlan, workspace: &Path, cache: PathBuf) -> Self {
+        let warm = Warm::new(&plan, workspace);
+        Self { plan, cache, unpacked: false, warm }
     }
 }
 
@@ -78,7 +84,10 @@ impl Launcher for PythonLauncher {
             unpack(&self.cache, DRIVER_NAME, &DRIVER_PARTS, compile)?;
             self.unpacked = true;
         }
-        jail::spawn(&self.plan, Backend::Native)
+        match self.warm.launch() {
+            Some(launched) => Ok(launched),
+            None => jail::spawn(&self.plan, Backend::Native),
+        }
     }
 
     fn backend(&self) -> Backend {

@@ -8,6 +8,6 @@ pub(crate) mod asking;
 mod changes;
 pub(crate) mod interpreter;
 pub(crate) mod launch;
-mod pipes;
+pub(crate) mod pipes;
 mod report;
 pub(crate) mod sandbox;

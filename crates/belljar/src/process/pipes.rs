@@ -62,7 +62,7 @@ impl Stream {
 }
 
 /// The host's end of the protocol: lines in, lines out.
-pub(super) struct Lines<S> {
+pub(crate) struct Lines<S> {
     socket: S,
     /// Read, and not yet a whole line.
     begun: Vec<u8>,
@@ -75,7 +75,7 @@ pub(super) struct Lines<S> {
 
 /// Why a channel is of no use any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     /// The other side has closed it.
     Closed,
     /// A line was longer than any message may be.
@@ -86,16 +86,16 @@ pub(super) enum Broken {
 
 impl<S: AsFd + Read + Write> Lines<S> {
     /// The socket has to be one that does not block.
-    pub(super) fn new(socket: S) -> Self {
+    pub(crate) fn new(socket: S) -> Self {
         let (whole, waiting) = (VecDeque::new(), VecDeque::new());
         Self { socket, begun: Vec::new(), whole, waiting, unread_bytes: 0, written: 0 }
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    pub(super) fn wants_to_write(&self) -> bool {
+    pub(crate) fn wants_to_write(&self) -> bool {
         !self.waiting.is_empty()
     }
 
@@ -104,7 +104,7 @@ impl<S: AsFd + Read + Write> Lines<S> {
         !self.whole.is_empty()
     }
 
-    pub(super) fn send(&mut self, line: Vec<u8>) -> Result<(), Broken> {
+    pub(crate) fn send(&mut self, line: Vec<u8>) -> Result<(), Broken> {
         self.unread_bytes += line.len();
         self.waiting.push_back(line);
         self.write()?;
@@ -114,7 +114,7 @@ impl<S: AsFd + Read + Write> Lines<S> {
     }
 
     /// Writes what fits.
-    pub(super) fn write(&mut self) -> Result<(), Broken> {
+    pub(crate) fn write(&mut self) -> Result<(), Broken> {
         while let Some(line) = self.waiting.front() {
             match self.socket.write(&line[self.written..]) {
                 Ok(0) => return Err(Broken::Closed),
@@ -133,7 +133,7 @@ impl<S: AsFd + Read + Write> Lines<S> {
     }
 
     /// The next whole line, read as far as there is one. `None` when it has not come yet.
-    pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>, Broken> {
+    pub(crate) fn next(&mut self) -> Result<Option<Vec<u8>>, Broken> {
         if let Some(line) = self.whole.pop_front() {
             return Ok(Some(line));
         }

@@ -1,80 +1,90 @@
-"""Forking a session: plainly, or into a jail by way of the jail's own library.
-
-The library does its part in C because between the fork and the closed jail no
-interpreter should run. The sequence, for each session:
-
-    parent   belljar_prepare()          0, or -1 with errno
-    parent   fork
-    child    closes everything of the zygote's; has /dev/null, the session's stdout and
-             stderr, its protocol socket and the plan
-    child    belljar_confine(plan_fd)   forks once more: process 1 of the jail stays inside
-                                        as its init, process 2 returns 0; -1 with errno
-    parent   belljar_restore()          undoes what prepare did to the parent; 0, or -1
-"""
+"""Forking a session: into a jail by way of the jail's own library, or plainly."""
 
 import fcntl
 import os
 import sys
 
+# Where the jail puts its library and its plan.
+LIBRARY_FD, PLAN_FD = 5, 6
 # What a child ends with when its jail could not be closed. It has run nothing of anybody's.
 NOT_CONFINED = 125
-
-
-# Out of the way of what a session closes.
-LEAST_PLAN_FD = 150
+# A zygote has fewer descriptors.
+MORE_THAN_OPEN = 1024
+# Stands for a descriptor that is not given.
+NONE = -1
 
 
 class Unconfined:
     """For tests, and for hosts that were told so."""
+
+    # Those of `spawn`: protocol, stdout, stderr.
+    descriptors = 3
 
     @staticmethod
     def fork():
         return os.fork()
 
     @staticmethod
-    def confine():
-        pass
+    def enter(protocol, out, err):
+        """Places the descriptors where a session expects them, and closes all others."""
+        # None of them is in the way of another above these.
+        high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (out, err, protocol, protocol)]
+        for number, fd in enumerate(high, 1):
+            os.dup2(fd, number)
+        os.closerange(5, MORE_THAN_OPEN)
 
 
 class Jailed:
-    def __init__(self, library, plan_fd):
+    # And the pipe for its status, and its workspace.
+    descriptors = 5
+
+    def __init__(self):
         import ctypes
 
-        self._errno, self._library = ctypes.get_errno, ctypes.CDLL(library, use_errno=True)
-        self._plan_fd = fcntl.fcntl(plan_fd, fcntl.F_DUPFD_CLOEXEC, LEAST_PLAN_FD)
-        os.close(plan_fd)
+        # Keeps the interpreter's lock: there is no other thread that could want it.
+        self._library = ctypes.PyDLL(f"/proc/self/fd/{LIBRARY_FD}")
+        self._library.belljar_failure.restype = ctypes.c_char_p
+        self._numbers = ctypes.c_int * 8
+        self._call("belljar_open", PLAN_FD)
+        os.close(LIBRARY_FD)
+        os.close(PLAN_FD)
 
     def fork(self):
-        """Like os.fork; the child has to call `confine` before anything else happens in it."""
-        self._call("belljar_prepare")
+        """Like os.fork; the child has to call `enter` before anything else happens in it."""
+        self._call("belljar_before_fork")
         try:
             pid = os.fork()
         except OSError:
-            self._call("belljar_restore")
+            self._call("belljar_after_fork")
             raise
         if pid != 0:
-            self._call("belljar_restore")
+            self._call("belljar_after_fork")
         return pid
 
-    def confine(self):
-        """Returns confined or not at all."""
+    def enter(self, protocol, out, err, status, workspace):
+        """Returns confined, in another process than it was called in, or not at all."""
         try:
-            self._call("belljar_confine", self._plan_fd)
-            os.close(self._plan_fd)
+            numbers = self._numbers(protocol, protocol, out, err, workspace, status, NONE, NONE)
+            self._call("belljar_enter", numbers)
         except BaseException as error:
-            os.write(2, f"belljar: this session could not be confined: {error}\n".encode())
+            os.write(err, f"belljar: this session could not be confined: {error}\n".encode())
             os._exit(NOT_CONFINED)
 
     def _call(self, name, *arguments):
-        if getattr(self._library, name)(*arguments) != 0:
-            number = self._errno()
-            raise OSError(number, f"{name}: {os.strerror(number)}")
+        number = -getattr(self._library, name)(*arguments)
+        if number:
+            step = self._library.belljar_failure().decode(errors="replace")
+            raise NotConfined(number, f"cannot {step}: {os.strerror(number)}")
+
+
+class NotConfined(OSError):
+    """The jail's library has failed."""
 
 
 def chosen(arguments):
-    """By the command line: `--unconfined`, or `--jail LIBRARY --plan DESCRIPTOR`. There is no default."""
+    """By the command line: `--jailed` or `--unconfined`. There is no default."""
     if arguments == ["--unconfined"]:
         return Unconfined()
-    if len(arguments) == 4 and arguments[0] == "--jail" and arguments[2] == "--plan" and arguments[3].isdigit():
-        return Jailed(arguments[1], int(arguments[3]))
-    sys.exit("usage: main.py --zygote (--jail LIBRARY --plan DESCRIPTOR | --unconfined)")
+    if arguments == ["--jailed"]:
+        return Jailed()
+    sys.exit("usage: main.py --zygote (--jailed | --unconfined)")

@@ -34,13 +34,17 @@ def main(arguments):
 
 
 @interrupts.defer
-def serve(incoming, outgoing):
+def serve(incoming, outgoing, begin=None):
+    """`begin` is called when the first request has come."""
     asking = Asking(Channel(incoming, outgoing))
     asking.install()
     loop.install(asking.watch)
     interrupts.install()
     while True:
         method, params, id = _next(asking)
+        if begin is not None:
+            begin()
+            begin = None
         try:
             answer = _answer(method, params)
             asking.drop_of_closed_loops()

@@ -1,20 +1,22 @@
 """An interpreter that has loaded everything and forks a session whenever the host asks for one.
 
-The host talks to it on its stdin, a Unix stream socket: JSON-RPC 2.0, one message a line.
+The host talks to it on descriptors 3 and 4, one Unix stream socket: JSON-RPC 2.0, one message a
+line.
 
-    spawn {}           with three descriptors attached (protocol socket, stdout, stderr) -> {pid}
+    spawn {}           with descriptors attached: protocol socket, stdout, stderr, and for a jail
+                       the pipe for its status and its workspace -> {pid}
     interrupt {pid}    SIGINT -> {}
     kill {pid}         SIGKILL -> {}
     ready {version}    notification, once, when sessions can be had
     exited {pid, code} or {pid, signal}    notification, for every session, always after its {pid}
 
+A session that is confined says `ready` on its own protocol socket before it is asked anything.
 When the host hangs up, every session is killed.
 """
 
 # Without the enumerations around it: a fork pays for every page it touches.
 import _signal as signal
 import array
-import fcntl
 import gc
 import os
 import select
@@ -31,27 +33,25 @@ from belljar_guest.warm_up import CELLS
 from . import channel, confinement, loop, serve
 
 MAX_LINE_BYTES = 64 * 1024
-FDS_OF_A_SESSION = 3
+# What a session says before it is asked.
+READY = b'{"jsonrpc":"2.0","method":"ready","params":{}}\n'
 # As many as the host may attach before it has its answers.
-MAX_WAITING_FDS = 64 * FDS_OF_A_SESSION
+MAX_WAITING_FDS = 200
 
 
 def main(arguments):
     jail = confinement.chosen(arguments[1:])
-    control = socket.socket(fileno=fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 10))
-    # Nothing that loads or warms up may write to the host.
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
-    os.dup2(null, 1)
-    os.close(null)
+    control = socket.socket(fileno=3)
+    os.close(4)
     _preload()
     _warm_up()
     _check_single_thread()
     gc.collect()
     gc.freeze()
-    session = Zygote(control, jail).run()
+    Zygote(control, jail).run()
     # Only a child gets here, with nothing of the zygote on its stack but this.
-    serve.serve(session, os.dup(session))
+    os.write(4, READY)
+    serve.serve(3, 4, _renew)
 
 
 def _preload():
@@ -66,15 +66,18 @@ def _warm_up():
     """The common path, so that its caches are filled and its pages are there."""
     import __main__
 
-    before, stderr = dict(__main__.__dict__), os.dup(2)
-    os.dup2(1, 2)
+    before, streams = dict(__main__.__dict__), [os.dup(fd) for fd in (1, 2)]
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
     for code in CELLS * 2:
         serve._answer("execute", {"code": code, "filename": "<warm-up>", "value": True})
     serve._answer("define", {"variables": {"context": "text"}})
     loop.forget()
     sources.clear()
-    os.dup2(stderr, 2)
-    os.close(stderr)
+    for number, fd in enumerate(streams, 1):
+        os.dup2(fd, number)
+    _close_all([null, *streams])
     __main__.__dict__.clear()
     __main__.__dict__.update(before)
 
@@ -95,7 +98,7 @@ class Zygote:
         self._sessions = set()
 
     def run(self):
-        """Returns in a child only, with the session's protocol descriptor."""
+        """Returns in a child only, when it is a session."""
         woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
@@ -111,14 +114,13 @@ class Zygote:
                 self._reap()
             if self._control.fileno() in ready:
                 for line in self._receive():
-                    session = self._obey(line)
-                    if session is not None:
-                        return session
+                    if self._obey(line):
+                        return
 
     # ---- orders ----
 
     def _obey(self, line):
-        """A descriptor in a child that was just forked, else None."""
+        """Whether this is a child that was just forked."""
         id = None
         try:
             message = channel.parse(line)
@@ -134,12 +136,16 @@ class Zygote:
             self._send({"id": id, "result": {}})
         except (ValueError, OSError, AttributeError) as error:
             self._send({"id": id, "error": {"code": channel.INVALID_REQUEST, "message": str(error)}})
-        return None
+            if isinstance(error, confinement.NotConfined):
+                # Whatever it forks now might be confined less than it should be.
+                self._end()
+        return False
 
     def _spawn(self, id):
-        if len(self._fds) < FDS_OF_A_SESSION:
-            raise ValueError("spawn needs three descriptors: the protocol's socket, stdout and stderr")
-        fds = [self._fds.popleft() for _ in range(FDS_OF_A_SESSION)]
+        wanted = self._jail.descriptors
+        if len(self._fds) < wanted:
+            raise ValueError(f"spawn needs {wanted} descriptors, not {len(self._fds)}")
+        fds = [self._fds.popleft() for _ in range(wanted)]
         try:
             pid = self._jail.fork()
         except BaseException:
@@ -147,27 +153,22 @@ class Zygote:
             raise
         if pid == 0:
             try:
-                return self._become_session(*fds)
+                self._become_session(fds)
+                return True
             except BaseException:
                 # Never back into the zygote's loop.
                 os._exit(confinement.NOT_CONFINED)
         _close_all(fds)
         self._sessions.add(pid)
         self._send({"id": id, "result": {"pid": pid}})
-        return None
+        return False
 
-    def _become_session(self, protocol, out, err):
+    def _become_session(self, fds):
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.dup2(out, 1)
-        os.dup2(err, 2)
-        protocol = fcntl.fcntl(protocol, fcntl.F_DUPFD_CLOEXEC, confinement.LEAST_PLAN_FD)
+        # The number will be somebody else's.
         self._control.detach()
-        # The zygote's own, and those of sessions it has yet to start.
-        os.closerange(3, confinement.LEAST_PLAN_FD)
-        self._jail.confine()
-        _renew()
-        return protocol
+        self._jail.enter(*fds)
 
     def _reap(self):
         while self._sessions:
@@ -232,7 +233,8 @@ def _close_all(fds):
 
 
 def _renew():
-    """What copies of one process must not have in common. The seed of hash() they share."""
+    """What copies of one process must not have in common, and a session that has waited for its
+    host must not have from before. The seed of hash() they share."""
     import logging
     import random
     import tempfile

@@ -1,5 +1,6 @@
 """The host's side of the protocol, for tests: a real process, a real socket, no pretence."""
 
+import fcntl
 import json
 import os
 import select
@@ -159,22 +160,25 @@ class Session:
         self.out_fd = self.err_fd = None
 
 
+def place(*fds):
+    """For a child process: these become 3 and up, whatever their numbers are now."""
+
+    def place():
+        high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 100) for fd in fds]
+        for number, fd in enumerate(high, 3):
+            os.dup2(fd, number)
+            os.close(fd)
+
+    return {"preexec_fn": place, "pass_fds": tuple(range(3, 3 + len(fds)))}
+
+
 def start(command=COMMAND, **options):
     """A session in a process of its own."""
     ours, theirs = socket.socketpair()
     out, out_end = os.pipe()
     err, err_end = os.pipe()
-    fd = theirs.fileno()
-
-    def place():
-        # The socket becomes 3 and 4, whatever its number is now.
-        high = os.dup2(fd, 100)
-        os.dup2(high, 3)
-        os.dup2(high, 4)
-        os.close(high)
-
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out_end, stderr=err_end,
-                               pass_fds=(3, 4), preexec_fn=place, **options)
+                               **place(theirs.fileno(), theirs.fileno()), **options)
     theirs.close()
     os.close(out_end)
     os.close(err_end)
@@ -231,10 +235,10 @@ class DriverTest(unittest.TestCase):
 class Zygote:
     """A warm interpreter and the sessions it forks."""
 
-    def __init__(self, confinement=("--unconfined",), **options):
+    def __init__(self, confinement="--unconfined", more_fds=()):
         self.control, theirs = socket.socketpair()
-        command = [*COMMAND, "--zygote", *confinement]
-        self.process = subprocess.Popen(command, stdin=theirs, stdout=subprocess.DEVNULL, **options)
+        self.process = subprocess.Popen([*COMMAND, "--zygote", confinement], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        **place(theirs.fileno(), theirs.fileno(), *more_fds))
         theirs.close()
         self.buffer, self.last_id, self.exits, self.notes = b"", 0, {}, []
         self.version = self.read()["params"]["version"]
@@ -265,11 +269,11 @@ class Zygote:
         how = message["params"]
         self.exits[how.pop("pid")] = how
 
-    def spawn(self):
+    def spawn(self, more_fds=()):
         ours, theirs = socket.socketpair()
         out, out_end = os.pipe()
         err, err_end = os.pipe()
-        answer = self.request("spawn", (theirs.fileno(), out_end, err_end))
+        answer = self.request("spawn", (theirs.fileno(), out_end, err_end, *more_fds))
         theirs.close()
         os.close(out_end)
         os.close(err_end)

@@ -68,6 +68,14 @@ class Zygotes(unittest.TestCase):
         self.assertEqual(set(mine) & set(theirs) - {"anon_inode:[eventpoll]"}, {"/dev/null"})
         self.assertEqual(len(mine), len(theirs))
 
+    def test_a_session_that_has_waited_is_as_fresh_as_any(self):
+        waiting = self.zygote.spawn()
+        self.addCleanup(waiting.close)
+        time.sleep(0.3)
+        waiting.initialize()
+        code = "import logging, time\nstart = logging._startTime\ntime.time() - (start / 1e9 if start > 1e12 else start) < 0.2"
+        self.assertEqual(self.value(waiting, code), True)
+
     def test_a_session_is_like_any_other(self):
         session = self.spawn()
         session.tools["add"] = lambda a, b: a + b
@@ -97,7 +105,7 @@ class Zygotes(unittest.TestCase):
         self.assertEqual(self.zygote.wait_for_exit(session.pid), {"code": 7})
 
     def test_nonsense_is_refused_and_survived(self):
-        self.assertIn("three descriptors", self.zygote.request("spawn")["error"]["message"])
+        self.assertIn("3 descriptors", self.zygote.request("spawn")["error"]["message"])
         for method, params in (("nonsense", {}), ("kill", {}), ("kill", {"pid": 1}), ("interrupt", {"pid": "x"}), ("kill", {"pid": os.getpid()})):
             self.assertIn("error", self.zygote.request(method, **params))
         for line in (b"nonsense\n", b"[]\n", b'{"method":"kill","params":[]}\n', b"\n"):
@@ -118,23 +126,32 @@ class Zygotes(unittest.TestCase):
             session.read_message(10)
 
 
-# A library with the jail's functions that only tells what it was called for.
+# A library with the jail's functions that places descriptors and confines nothing.
 LIBRARY = r"""
 #include <errno.h>
-#include <stdio.h>
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-int belljar_prepare(void) { return setenv("PREPARED", "1", 1); }
-int belljar_restore(void) { return unsetenv("PREPARED"); }
-int belljar_confine(int plan) {
-    char byte = 0;
-    if (pread(plan, &byte, 1, 0) != 1 || byte == 'x') { errno = EPERM; return -1; }
+static char plan;
+static int forks;
+int belljar_open(int fd) { return pread(fd, &plan, 1, 0) == 1 ? 0 : -EINVAL; }
+int belljar_before_fork(void) { return forks++ ? -EBUSY : 0; }
+int belljar_after_fork(void) { forks = 0; return plan == 'y' ? -EPERM : 0; }
+const char *belljar_failure(void) { return "lock the door"; }
+int belljar_enter(const int *given) {
+    if (plan == 'x') return -EPERM;
+    int high[5] = {0, given[2], given[3], given[0], given[1]}, status = fcntl(given[5], F_DUPFD, 300), ended;
+    for (int n = 1; n < 5; n++) high[n] = fcntl(high[n], F_DUPFD, 100);
     pid_t pid = fork();
-    if (pid <= 0) return pid;
-    int status;
-    for (int fd = 0; fd < 1024; fd++) close(fd);
-    waitpid(pid, &status, 0);
-    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128);
+    if (pid == 0) {
+        for (int n = 1; n < 5; n++) dup2(high[n], n);
+        for (int fd = 5; fd < 1024; fd++) close(fd);
+        return 0;
+    }
+    for (int fd = 0; fd < 300; fd++) close(fd);
+    waitpid(pid, &ended, 0);
+    write(status, &ended, 4);
+    _exit(WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended));
 }
 """
 
@@ -144,21 +161,31 @@ class Jailed(unittest.TestCase):
     def zygote(self, plan):
         folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, folder)
-        subprocess.run(["cc", "-w", "-include", "stdlib.h", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{folder}/jail.so"],
-                       input=LIBRARY.encode(), check=True)
+        subprocess.run(["cc", "-w", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{folder}/jail.so"], input=LIBRARY.encode(), check=True)
         with open(f"{folder}/plan", "w") as file:
             file.write(plan)
-        fd = os.open(f"{folder}/plan", os.O_RDONLY)
-        self.addCleanup(os.close, fd)
-        zygote = Zygote(["--jail", f"{folder}/jail.so", "--plan", str(fd)], pass_fds=[fd])
+        fds = [os.open(f"{folder}/{name}", os.O_RDONLY) for name in ("jail.so", "plan")]
+        zygote = Zygote("--jailed", fds)
+        for fd in fds:
+            os.close(fd)
         self.addCleanup(zygote.close)
         return zygote
+
+    def spawn(self, zygote):
+        """A session, and the pipe on which its end will be told."""
+        status, status_end = os.pipe()
+        workspace = os.open("/", os.O_PATH)
+        session = zygote.spawn((status_end, workspace))
+        os.close(status_end)
+        os.close(workspace)
+        self.addCleanup(os.close, status)
+        self.addCleanup(session.close)
+        return session, status
 
     def test_the_library_is_called_and_sessions_work(self):
         zygote = self.zygote("p")
         for _ in range(3):
-            session = zygote.spawn()
-            self.addCleanup(session.close)
+            session, status = self.spawn(zygote)
             session.initialize()
             answer = session.run("import os\n[os.getppid(), os.listdir('/proc/self/fd')]")
             parent, fds = answer["value"]["json"]
@@ -167,19 +194,30 @@ class Jailed(unittest.TestCase):
             self.assertEqual(len(fds), 6)
             session.begin_cell("os._exit(3)")
             self.assertEqual(zygote.wait_for_exit(session.pid), {"code": 3})
+            self.assertEqual(os.read(status, 9), (3 << 8).to_bytes(4, "little"))
 
     def test_a_session_that_cannot_be_confined_runs_nothing(self):
         zygote = self.zygote("x")
-        session = zygote.spawn()
-        self.addCleanup(session.close)
+        session, status = self.spawn(zygote)
         with self.assertRaises(Gone):
             session.initialize()
         self.assertEqual(zygote.wait_for_exit(session.pid), {"code": 125})
+        self.assertEqual(os.read(status, 9), b"")
         session.drain_output(1)
-        self.assertEqual(session.err, b"belljar: this session could not be confined: [Errno 1] belljar_confine: Operation not permitted\n")
+        self.assertEqual(session.err, b"belljar: this session could not be confined: [Errno 1] cannot lock the door: Operation not permitted\n")
+
+    def test_a_zygote_whose_jail_fails_forks_no_more(self):
+        zygote = self.zygote("y")
+        fds = [os.open(os.devnull, os.O_RDWR) for _ in range(5)]
+        answer = zygote.request("spawn", fds)
+        for fd in fds:
+            os.close(fd)
+        self.assertEqual(answer["error"]["message"], "[Errno 1] cannot lock the door: Operation not permitted")
+        with self.assertRaises(Gone):
+            zygote.read()
 
     def test_without_a_choice_it_refuses(self):
-        for arguments in ([], ["--jail", "x"], ["--jail", "x", "--plan", "y"], ["--unconfined", "--jail"]):
+        for arguments in ([], ["--jail"], ["--unconfined", "--jailed"]):
             done = subprocess.run([*COMMAND, "--zygote", *arguments], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
             self.assertEqual((done.returncode, done.stderr[:6]), (1, b"usage:"), arguments)
 
