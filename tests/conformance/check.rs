@@ -46,7 +46,7 @@ pub fn run_in(backend: Backend, jar: &Jar, code: &str) -> SandboxResult {
 
 /// The same, when the host may refuse.
 pub fn try_run(backend: Backend, jar: &Jar, code: &str) -> Result<SandboxResult, SandboxError> {
-    create_sandbox(&SandboxConfig { backend, ..jar.config() })?.execute(code)
+    create_sandbox(&jar.config_on(backend))?.execute(code)
 }
 
 fn compared(backend: Backend, jar: &Jar, differs: Differs, code: &str) -> SandboxResult {

@@ -38,7 +38,7 @@ fn main() {
 /// Why a backend cannot run Python here, or nothing.
 fn unavailable(backend: Backend) -> Option<String> {
     let jar = Jar::new();
-    let config = SandboxConfig { backend, runtime: RuntimeType::Python, ..jar.config() };
+    let config = SandboxConfig { runtime: RuntimeType::Python, ..jar.config_on(backend) };
     match create_sandbox(&config).and_then(|mut sandbox| sandbox.execute("")) {
         Ok(_) => None,
         Err(error) => Some(error.to_string()),

@@ -6,4 +6,5 @@ mod javascript_runtime;
 mod python_runtime;
 mod repl_sandbox;
 mod repl_sandbox_native;
+mod repl_sandbox_pyodide;
 mod sandbox_code_execution;

@@ -15,7 +15,7 @@ use belljar::{
     create_sandbox,
 };
 use serde_json::json;
-use support::{Cells, Expect, Jar, Lines, Usage, alone, cancelled};
+use support::{Cells, Expect, Jar, Lines, Usage, alone, cancelled, pyodide_from_npm, skipped};
 
 // ## Requirement: Sandbox Lifecycle
 
@@ -218,9 +218,9 @@ fn get_missing_variable() {
 
 // ## Requirement: Worker Isolation
 //
-// Scenario: Worker-based execution        the suite of the pyodide backend
-// Scenario: Fallback to direct mode       the suite of the pyodide backend
-// Scenario: Worker termination cleanup    the suite of the pyodide backend; on wasm `destroy` gives
+// Scenario: Worker-based execution        repl_sandbox_pyodide.rs
+// Scenario: Fallback to direct mode       repl_sandbox_pyodide.rs
+// Scenario: Worker termination cleanup    repl_sandbox_pyodide.rs; on wasm `destroy` gives
 //                                         the memory back, see `cleanup_on_destroy`
 
 // ## Requirement: Execution Cancellation
@@ -241,13 +241,13 @@ fn cancel_with_worker_isolation() {
     sandbox.run("'nothing ran, so nothing was cancelled'").ended(Status::Ok, 0);
 }
 
-// Scenario: Cancel without worker         the suite of the pyodide backend
+// Scenario: Cancel without worker         repl_sandbox_pyodide.rs
 
 // ## Requirement: Configurable CDN
 //
-// Scenario: Custom indexURL string        the suite of the pyodide backend
-// Scenario: IndexURL with fallbacks       the suite of the pyodide backend
-// Scenario: Default CDN                   the suite of the pyodide backend
+// Scenario: Custom indexURL string        repl_sandbox_pyodide.rs
+// Scenario: IndexURL with fallbacks       repl_sandbox_pyodide.rs
+// Scenario: Default CDN                   repl_sandbox_pyodide.rs
 
 // ## Requirement: Stdout/Stderr Callbacks
 
@@ -288,8 +288,46 @@ fn backend_type_enumeration() {
 }
 
 // Scenario: Auto-select daemon when running            the suite of the daemon
-// Scenario: Auto-select native when Python available   the suite of the native backend
-// Scenario: Fallback to Pyodide                        the suite of the pyodide backend
+
+#[test]
+fn auto_select_native_when_python_available() {
+    let jar = Jar::new();
+    let config = SandboxConfig { backend: Backend::Auto, ..jar.config() };
+    let (jailed, why, _) = belljar::jail_report();
+    let mut sandbox = create_sandbox(&config).expect("a sandbox");
+    if jailed {
+        assert_eq!(sandbox.run("1").meta.runtime, "local");
+    } else {
+        skipped("auto_select_native_when_python_available", &why);
+    }
+    // What native cannot enforce is not asked of it.
+    let strict = Jar::new().with(|layer| layer.fuel_budget(5_000_000_000));
+    let config = SandboxConfig { backend: Backend::Auto, ..strict.config() };
+    assert_eq!(create_sandbox(&config).expect("a sandbox").run("1").meta.runtime, "wasm");
+}
+
+#[test]
+fn fallback_to_pyodide() {
+    let jar = Jar::new();
+    let config = SandboxConfig {
+        backend: Backend::Auto,
+        python: Some("/there/is/no/python".into()),
+        ..jar.config_on(Backend::Pyodide)
+    };
+    let config = SandboxConfig { backend: Backend::Auto, ..config };
+    match pyodide_from_npm() {
+        Ok(_) if belljar::jail_report().0 => {
+            assert_eq!(
+                create_sandbox(&config).expect("a sandbox").run("1").meta.runtime,
+                "pyodide"
+            );
+        }
+        Ok(_) => skipped("fallback_to_pyodide", &belljar::jail_report().1),
+        Err(why) => skipped("fallback_to_pyodide", &why),
+    }
+    let nothing = SandboxConfig { index_url: vec!["/nowhere".to_owned()], ..config };
+    assert_eq!(create_sandbox(&nothing).expect("a sandbox").run("1").meta.runtime, "wasm");
+}
 
 #[test]
 fn explicit_backend_selection() {

@@ -11,6 +11,8 @@ use belljar::{
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::third_party::pyodide_from_npm;
+
 /// No test should need longer; whatever does has met a bug.
 const TIMEOUT_SECONDS: f64 = 20.0;
 
@@ -162,6 +164,17 @@ impl Jar {
             tools: self.tools.clone(),
             ..SandboxConfig::default()
         }
+    }
+
+    /// The same on another backend, with what that one needs.
+    #[must_use]
+    pub fn config_on(&self, backend: Backend) -> SandboxConfig {
+        let index_url = match backend {
+            Backend::Pyodide => pyodide_from_npm().ok(),
+            _ => None,
+        };
+        let index_url = index_url.iter().map(|folder| folder.display().to_string()).collect();
+        SandboxConfig { backend, index_url, ..self.config() }
     }
 
     /// A new sandbox.
