@@ -6,7 +6,7 @@ mod python;
 mod warm;
 mod zygote;
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use belljar_core::{Backend, RuntimeType, SandboxError};
 use belljar_guests::drivers;
@@ -79,7 +79,7 @@ impl Launcher for PythonLauncher {
     }
 
     fn path(&self) -> Vec<String> {
-        let packages = self.plan.mounts.iter().any(|mount| mount.inside == PathBuf::from(PACKAGES));
+        let packages = self.plan.mounts.iter().any(|mount| mount.inside == Path::new(PACKAGES));
         packages.then(|| PACKAGES.to_owned()).into_iter().collect()
     }
 }
