@@ -115,7 +115,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[expect(clippy::print_stdout, reason = "the figures, for who asks for them")]
     fn there_are_rows_or_a_reason_why_not() {
         let home = tempfile::tempdir().expect("a home");
         let settings = Settings { quick: true, program: None, home: Home::at(home.path()) };

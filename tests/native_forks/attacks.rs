@@ -125,3 +125,30 @@ print('left')";
     warm.run("import os; print(len([p for p in os.listdir('/proc') if p.isdigit()]))")
         .printed("2\n");
 }
+
+#[test]
+fn using_up_what_the_next_one_needs() {
+    let Some(mut warm) = warm() else { return };
+    let seed = warm.seed();
+    let processes = "
+import os, time
+try:
+    while True:
+        if os.fork() == 0: time.sleep(60); os._exit(0)
+except BlockingIOError: print('no more')";
+    warm.run(processes).printed("no more\n");
+    warm.run("print('next')").printed("next\n");
+    let files = "
+full = 0
+for place in ('/tmp', '/dev/shm'):
+    try:
+        with open(place + '/big', 'wb') as file:
+            while True: file.write(bytes(1 << 20))
+    except (OSError, MemoryError): full += 1
+print(full)";
+    // Its own memory is used up by that, or it gets to the end of what fits there.
+    let result = warm.run(files);
+    assert!(result.stdout == "2\n" || !result.success(), "{}", result.stderr);
+    warm.run("open('/tmp/x', 'w').write('fits'); print(open('/tmp/x').read())").printed("fits\n");
+    assert_eq!(warm.seed(), seed);
+}

@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 #![expect(
     clippy::expect_used,
+    clippy::panic,
     clippy::print_stdout,
     reason = "a test stops where it fails, and says when it is skipped"
 )]

@@ -109,3 +109,29 @@ fn how_it_ended(program: Option<ExitStatus>, first: Option<Exit>, out_of_memory:
         None => first.and_then(|exit| exit.code).map_or(Ended::Unknown, Ended::Exited),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(program: Option<i32>, first: Option<i32>, out_of_memory: bool, expected: Ended) {
+        let program = program.map(ExitStatus::from_raw);
+        let first = first.map(|code| Exit { pid: 5, code: Some(code) });
+        assert_eq!(how_it_ended(program, first, out_of_memory), expected);
+    }
+
+    #[test]
+    fn how_a_fork_ended_is_what_its_program_did() {
+        check(Some(3 << 8), Some(3), false, Ended::Exited(3));
+        check(Some(137 << 8), Some(137), false, Ended::Exited(137));
+        check(Some(9), Some(137), false, Ended::Signalled(9));
+        check(Some(9), Some(137), true, Ended::OutOfMemory);
+        // It had killed something else than the program.
+        check(Some(3 << 8), Some(3), true, Ended::Exited(3));
+        // The first process was killed, with all others.
+        check(None, None, false, Ended::Unknown);
+        check(None, None, true, Ended::OutOfMemory);
+        // It could not be confined.
+        check(None, Some(125), false, Ended::Exited(125));
+    }
+}

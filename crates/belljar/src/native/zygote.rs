@@ -82,7 +82,7 @@ pub(super) struct Fork {
 /// How the first process of a fork ended.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct Exit {
-    pid: i32,
+    pub(super) pid: i32,
     pub(super) code: Option<i32>,
 }
 
@@ -184,14 +184,14 @@ impl Zygote {
         if let Some(pid) = running {
             self.tell("kill", pid);
         }
-        // While it dies.
-        let next = if self.lost || self.spare.is_some() { None } else { self.ends().ok() };
+        if !self.lost && self.spare.is_none() {
+            // While it dies. Without one the next execution makes its own, or finds out what is
+            // wrong.
+            let next = self.ends().and_then(|(ours, theirs)| self.begin(ours, &theirs));
+            self.spare = next.ok();
+        }
         let exit = running.and_then(|pid| self.await_end(pid));
         self.busy = false;
-        if let (Some((ours, theirs)), false) = (next, self.lost) {
-            // Without one the next execution makes its own, or finds out what is wrong.
-            self.spare = self.begin(ours, &theirs).ok();
-        }
         exit
     }
 
