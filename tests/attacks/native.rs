@@ -156,7 +156,7 @@ def to(a, family=socket.AF_UNIX): socket.socket(family).connect(a)
 tried('to((\"127.0.0.1\", {port}), socket.AF_INET)', 'to((\"::1\", {port}), socket.AF_INET6)',
       'socket.create_connection((\"192.0.2.1\", 80), timeout=1)', 'socket.socket(socket.AF_INET, socket.SOCK_DGRAM)',
       'socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)', 'socket.socket(socket.AF_PACKET, socket.SOCK_RAW)',
-      'socket.getaddrinfo(\"example.org\", 80)', 'to({path:?})', 'to(\"\\0{name}\")')");
+      'socket.getaddrinfo(\"example.org\", 80)', 'to({path:?})', 'to(\"\\\\0{name}\")')");
         let result = attack_native(&Jar::native(), &code);
         result.printed("PermissionError\nPermissionError\nPermissionError\nPermissionError\nPermissionError\n\
                         PermissionError\ngaierror\nFileNotFoundError\nConnectionRefusedError\n");
