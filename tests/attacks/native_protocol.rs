@@ -120,7 +120,9 @@ fn answering_ones_own_request() {
     attacked_natively(&jar, "a session that answers itself", || {
         let mut sandbox = jar.open_session(());
         let forged = forged.replace("\"id\":2", "\"id\":3");
-        let code = format!("{CONNECTION}x = 1\n{forged}\nwhile True:\n  try: time.sleep(1)\n  except BaseException: pass");
+        let code = format!(
+            "{CONNECTION}x = 1\n{forged}\nwhile True:\n  try: time.sleep(1)\n  except BaseException: pass"
+        );
         sandbox.run(&code).ended(Status::Ok, 0);
         sandbox.run("print('never')").ended(Status::Timeout, -1);
         sandbox.run("'x' in globals()").gave(false);
@@ -139,9 +141,14 @@ fn answers_that_make_no_sense() {
         r#"b'{"end":"waiting"}'"#,
         r#"b'{"value":{"text":"","json":' + b'[' * 100_000 + b']' * 100_000 + b'}}'"#,
     ] {
-        let code = format!("say(b'{{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":' + {answer} + b'}}\\n')\nwhile True: time.sleep(1)");
+        let code = format!(
+            "say(b'{{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":' + {answer} + b'}}\\n')\nwhile True: time.sleep(1)"
+        );
         let result = said(&quick(), &code);
-        assert!(matches!(result.status(), Status::Crashed | Status::Timeout), "{answer}: {result:#?}");
+        assert!(
+            matches!(result.status(), Status::Crashed | Status::Timeout),
+            "{answer}: {result:#?}"
+        );
     }
     let large = r#"say(b'{"jsonrpc":"2.0","id":2,"result":{"end":"finished","value":{"text":"' + b'x' * 30_000_000 + b'"}}}\n')"#;
     let result = said(&Jar::native(), large);

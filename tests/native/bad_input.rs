@@ -166,7 +166,8 @@ fn workspace_on_a_read_only_mount() {
 
 fn mount_read_only(path: &Path) -> std::io::Result<()> {
     let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?;
-    let done = |result: i32| if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) };
+    let done =
+        |result: i32| if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) };
     let none = std::ptr::null();
     // SAFETY: the strings live until the calls return; nothing of this program's memory is touched.
     unsafe {
@@ -207,10 +208,19 @@ fn driver_that_talks_nonsense() {
     let main = driver.map(|dir| dir.join("native/main.py")).find(|path| path.exists());
     let main = main.expect("the driver");
     for (name, code) in [
-        ("garbage", "import os\nos.write(4, b'garbage\\n')\nos.read(3, 99)\nos.write(4, b'more\\n')\n"),
+        (
+            "garbage",
+            "import os\nos.write(4, b'garbage\\n')\nos.read(3, 99)\nos.write(4, b'more\\n')\n",
+        ),
         ("no_python", "this is no Python\n"),
-        ("half_an_answer", "import os\nos.read(3, 9999)\nos.write(4, b'{\"jsonrpc\":\"2.0\",\"id\":1,')\n"),
-        ("wrong_answer", "import os\nos.read(3, 9999)\nos.write(4, b'{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":7}\\n')\n"),
+        (
+            "half_an_answer",
+            "import os\nos.read(3, 9999)\nos.write(4, b'{\"jsonrpc\":\"2.0\",\"id\":1,')\n",
+        ),
+        (
+            "wrong_answer",
+            "import os\nos.read(3, 9999)\nos.write(4, b'{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":7}\\n')\n",
+        ),
     ] {
         fs::write(&main, code).expect("the driver");
         let error = jar.open().execute("1").expect_err("it cannot work");

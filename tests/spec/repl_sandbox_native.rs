@@ -78,7 +78,8 @@ fn stdout_capture() {
 
 #[test]
 fn stderr_capture() {
-    let result = Jar::native().open_session(()).run("import sys; x = sys.stderr.write('error text')");
+    let result =
+        Jar::native().open_session(()).run("import sys; x = sys.stderr.write('error text')");
     assert_eq!((result.stdout.as_str(), result.stderr.as_str()), ("", "error text"));
 }
 
