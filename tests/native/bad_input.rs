@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use belljar::{Sandbox, SandboxConfig, SandboxError, StateAfter, Status, create_sandbox};
 use insta::assert_snapshot;
-use support::{Cells, Expect, Jar, attacked_natively, both_users, processes_of, skipped};
+use support::{
+    Cells, Expect, Jar, attacked_natively, both_users, eventually, processes_of, skipped,
+};
 use tempfile::TempDir;
 
 /// A program that is said to be a Python.
@@ -74,11 +76,29 @@ fn python_that_is_too_old() {
 
 #[test]
 fn python_that_hangs() {
-    let (dir, path) = script("#!/bin/sh\nexec sleep 600\n");
+    let (dir, path) = script("#!/bin/sh\nsleep 600 &\necho $! > \"$0.child\"\nwait\n");
     let start = Instant::now();
     assert_snapshot!(refusal(&path));
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
-    drop(dir);
+    assert_gone(&dir.path().join("python.child"));
+}
+
+/// It ends, and what it has started goes on.
+#[test]
+fn python_that_leaves_somebody_behind() {
+    let (dir, path) = script("#!/bin/sh\nsleep 600 &\necho $! > \"$0.child\"\necho hello\n");
+    assert_snapshot!(refusal(&path));
+    assert_gone(&dir.path().join("python.child"));
+}
+
+/// Waits until the process with the number in this file has ended.
+#[track_caller]
+fn assert_gone(number: &Path) {
+    let number = fs::read_to_string(number).expect("a number");
+    let stat = format!("/proc/{}/stat", number.trim());
+    eventually("its child has ended", || {
+        fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "))
+    });
 }
 
 #[test]

@@ -3,8 +3,6 @@
 mod jail;
 mod python;
 
-use std::path::PathBuf;
-
 use belljar_core::{Backend, RuntimeType, SandboxError};
 use belljar_guests::drivers;
 use belljar_jail::JailPlan;
@@ -69,7 +67,7 @@ impl Launcher for PythonLauncher {
     }
 
     fn path(&self) -> Vec<String> {
-        let packages = self.plan.mounts.iter().any(|mount| mount.inside == PathBuf::from(PACKAGES));
+        let packages = self.plan.mounts.iter().any(|mount| mount.inside == *PACKAGES);
         packages.then(|| PACKAGES.to_owned()).into_iter().collect()
     }
 }
