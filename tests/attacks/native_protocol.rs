@@ -81,7 +81,7 @@ both_users! {
         result.ended(Status::Error, 6);
         assert_eq!((result.stdout.as_str(), result.stderr.as_str()), ("out\n", "err\n"));
         // One that takes the connection along.
-        let code = "os.set_inheritable(fd, True)\nos.execv('/bin/sh', ['sh', '-c', 'echo nonsense >&$0; sleep 60', str(fd)])";
+        let code = "os.dup2(fd, 9)\nos.execv('/bin/sh', ['sh', '-c', 'echo nonsense >&9; sleep 60'])";
         said(&quick(), code).ended(Status::Timeout, -1);
         let code = "import subprocess\nprint(subprocess.run(['sh', '-c', 'echo out; exit 6'], capture_output=True, text=True))";
         permitted_native(&quick(), code).printed(

@@ -100,7 +100,7 @@ if os.fork() == 0:
 
 /// Such files have no name by which they could be counted; only each one's size is bounded.
 #[test]
-#[ignore = "nothing counts files that were removed while they are open; a jail without a control group for io cannot"]
+#[ignore = "nothing counts files that were removed and are still open"]
 fn files_without_a_name() {
     let jar = Jar::native().with(|layer| layer.workspace_max_bytes(1_000_000));
     let code = "import os\nkept = []\nfor i in range(50):\n  f = open('f', 'wb'); os.remove('f'); f.write(b'x' * 900_000); \

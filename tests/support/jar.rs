@@ -28,7 +28,8 @@ pub fn home() -> Home {
 }
 
 /// The directory cargo builds into: this program is in its `PROFILE/deps`.
-pub(crate) fn build_dir() -> PathBuf {
+#[must_use]
+pub fn build_dir() -> PathBuf {
     let program = std::env::current_exe().expect("the test's own path");
     program.ancestors().nth(3).expect("a build directory").to_owned()
 }

@@ -16,7 +16,7 @@ mod session;
 mod snapshot_file;
 mod third_party;
 
-pub use jar::{Jar, home};
+pub use jar::{Jar, build_dir, home};
 pub use memory::{Usage, attack, attacked, exclusive, permitted};
 pub use native::{attack_native, attacked_natively, permitted_native, processes_of};
 pub use process::{again_as_nobody, alone, given, in_new_processes};

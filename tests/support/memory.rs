@@ -57,12 +57,16 @@ fn watched<T>(jar: &Jar, what: &str, tolerance_bytes: u64, body: impl FnOnce() -
 }
 
 fn warm_up() {
+    give_large_blocks_back();
+    drop(Jar::new().run(WARM_UP_CODE));
+}
+
+/// Large blocks go back to the system at once. What the allocator would keep of them, in case more
+/// are wanted, looks like a leak.
+pub(crate) fn give_large_blocks_back() {
     const LARGE_BYTES: libc::c_int = 256 * 1024;
-    // Large blocks go back to the system at once. What the allocator would keep of them, in case
-    // more are wanted, looks like a leak.
     // SAFETY: sets a number of the allocator's and touches nothing else.
     unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES) };
-    drop(Jar::new().run(WARM_UP_CODE));
 }
 
 /// Runs what is allowed: the twin of an attack.

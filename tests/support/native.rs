@@ -7,7 +7,7 @@ use std::sync::Once;
 use belljar::SandboxResult;
 
 use crate::jar::Jar;
-use crate::memory::{Usage, exclusive};
+use crate::memory::{Usage, exclusive, give_large_blocks_back};
 use crate::session::{Cells, eventually};
 
 /// What may be left in the host: caches of the allocator and the result.
@@ -24,8 +24,11 @@ pub fn attack_native(jar: &Jar, code: &str) -> SandboxResult {
 pub fn attacked_natively<T>(jar: &Jar, what: &str, body: impl FnOnce() -> T) -> T {
     static WARM_UP: Once = Once::new();
     let _guard = exclusive();
-    // Opens what the host opens once and keeps.
-    WARM_UP.call_once(|| drop(Jar::native().open().run("import json; 1")));
+    WARM_UP.call_once(|| {
+        give_large_blocks_back();
+        // Opens what the host opens once and keeps.
+        drop(Jar::native().open().run("import json; 1"));
+    });
     let before = Usage::of(Some(jar.workspace()));
     let result = body();
     assert_eq!(processes_of(jar.workspace()), Vec::<String>::new(), "{what} survived");

@@ -85,6 +85,9 @@ fn unusable(reason: &str) -> SandboxError {
 
 fn ask(program: &Path) -> Result<Python, String> {
     let shown = program.display();
+    if program.is_dir() {
+        return Err(format!("{shown} is a directory: name the program, as in {shown}/bin/python3"));
+    }
     let answer = asking::ask(program, &["-I", "-c", QUESTION])
         .map_err(|problem| format!("{shown}: {problem}"))?;
     let described: Description = serde_json::from_slice(&answer)

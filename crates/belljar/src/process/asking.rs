@@ -1,10 +1,14 @@
 //! Asking a program of this machine what it is. It may be anything, so it gets little time and is
 //! believed little.
 
-use std::io::Read;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// How long a program may take to say what it is.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -12,39 +16,47 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// More than any has to say.
 const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 
-/// What it prints when it is asked, if it does so in time.
+/// What it prints when it is asked, if it does so in time. Whatever it starts ends with it.
 pub(crate) fn ask(program: &Path, args: &[&str]) -> Result<Vec<u8>, String> {
     let mut child = Command::new(program)
         .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
+        .process_group(0)
         .spawn()
         .map_err(|error| error.to_string())?;
     let mut stdout = child.stdout.take().ok_or("it has no output")?.take(MAX_ANSWER_BYTES);
-    let reader = std::thread::spawn(move || {
+    let (tell, told) = mpsc::channel();
+    // Left to itself when something that has hidden elsewhere still holds the pipe.
+    std::thread::spawn(move || {
         let mut text = Vec::new();
-        stdout.read_to_end(&mut text).map(|_| text)
+        let read = stdout.read_to_end(&mut text).map(|_| text);
+        let _ = tell.send(read);
     });
-    let asked = Instant::now();
-    let ended = loop {
-        match child.try_wait() {
-            Ok(None) if asked.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(2)),
-            Ok(None) => {
-                // What it has started may still hold the pipe; the reader is left to itself.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("it does not answer within {PATIENCE:?}"));
-            }
-            Ok(Some(ended)) => break ended,
-            Err(error) => return Err(error.to_string()),
-        }
-    };
-    if !ended.success() {
-        return Err(format!("it fails: {ended}"));
+    let until = Instant::now() + PATIENCE;
+    let ended = end_of(&mut child, until);
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    // Fails when nobody is left.
+    let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+    let _ = child.wait();
+    let late = || format!("it does not answer within {PATIENCE:?}");
+    match ended {
+        Err(error) => return Err(error.to_string()),
+        Ok(None) => return Err(late()),
+        Ok(Some(ended)) if !ended.success() => return Err(format!("it fails: {ended}")),
+        Ok(Some(_)) => {}
     }
-    match reader.join() {
-        Ok(Ok(text)) => Ok(text),
-        _ => Err("its answer cannot be read".to_owned()),
+    let read = told.recv_timeout(until.saturating_duration_since(Instant::now()));
+    read.map_err(|_| late())?.map_err(|_| "its answer cannot be read".to_owned())
+}
+
+/// How it ended, if it did so in time.
+fn end_of(child: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
+    loop {
+        match child.try_wait()? {
+            None if Instant::now() < until => std::thread::sleep(Duration::from_millis(2)),
+            ended => return Ok(ended),
+        }
     }
 }

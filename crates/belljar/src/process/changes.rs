@@ -228,7 +228,7 @@ mod tests {
     fn what_cannot_be_looked_into_is_over_any_quota() {
         let dir = tempfile::tempdir().unwrap();
         let before = Listing::of(dir.path());
-        let deep = (0..=MAX_DEPTH).fold(dir.path().to_owned(), |path, _| path.join("d"));
+        let deep = (0..MAX_DEPTH).fold(dir.path().to_owned(), |path, _| path.join("d"));
         fs::create_dir_all(deep.parent().unwrap()).unwrap();
         let quota = Quota::new(dir.path(), &before, Some(u64::MAX), None);
         assert!(!quota.is_exceeded_by(&Listing::of(dir.path())));

@@ -1,5 +1,6 @@
 //! Starting an interpreter in a process, and ending it.
 
+use std::fmt;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -67,4 +68,15 @@ pub(crate) enum Ended {
     OutOfMemory,
     /// Nobody knows.
     Unknown,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(code) => write!(f, "it exited with code {code}"),
+            Self::Signalled(signal) => write!(f, "signal {signal} ended it"),
+            Self::OutOfMemory => f.write_str("it wanted more memory than it may have"),
+            Self::Unknown => f.write_str("it ended, nobody knows why"),
+        }
+    }
 }

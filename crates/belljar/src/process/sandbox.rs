@@ -132,8 +132,11 @@ impl ProcessSandbox {
         let last = said.lines().last().unwrap_or_default();
         let reason = match called.end {
             CallEnd::Refused(error) => error.message,
+            CallEnd::Died(ended) if last.is_empty() => {
+                format!("its interpreter was not ready before {ended}")
+            }
             CallEnd::Died(ended) => {
-                format!("its interpreter ended before it was ready: {ended:?}: {last}")
+                format!("its interpreter was not ready before {ended}, and said: {last}")
             }
             CallEnd::Stopped => format!("its interpreter was not ready within {STARTING:?}"),
             _ => "its interpreter does not speak the protocol".to_owned(),
