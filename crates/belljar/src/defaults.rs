@@ -110,7 +110,13 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        insta::assert_snapshot!(read("[sandbox]\nbackend = \"vm\"").unwrap_err(), @"");
-        insta::assert_snapshot!(read("[sandbox]\nbakend = 1").unwrap_err(), @"");
+        insta::assert_snapshot!(
+            read("[sandbox]\nbackend = \"vm\"").unwrap_err(),
+            @"cannot read the configuration file FILE: unknown variant `vm`, expected one of `wasm`, `local`, `native`, `pyodide`, `docker`, `e2b`, `daemon`, `auto`; nothing was run"
+        );
+        insta::assert_snapshot!(
+            read("[sandbox]\nbakend = 1").unwrap_err(),
+            @"cannot read the configuration file FILE: unknown field `bakend`, expected one of `backend`, `python`, `index_url`; nothing was run"
+        );
     }
 }

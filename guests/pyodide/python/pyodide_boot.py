@@ -55,11 +55,14 @@ def _install_driver(add_interactive_builtins):
 
 def wake_up():
     """In every process: what a snapshot must not share, and what Pyodide sets up anew at each start."""
+    import __main__
     import asyncio.events
     import os
     import random
     import tempfile
 
+    # Left there by Pyodide's own start.
+    __main__.__dict__.pop("_pyodide_core", None)
     asyncio.events._set_running_loop(None)
     random.seed()
     tempfile._name_sequence = None
