@@ -16,6 +16,7 @@ mod native_protocol;
 mod native_workspace;
 mod output;
 mod protocol;
+mod pyodide;
 mod quota;
 mod recursion;
 mod scale;

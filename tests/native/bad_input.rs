@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use belljar::{Sandbox, SandboxConfig, SandboxError, StateAfter, Status, create_sandbox};
 use insta::assert_snapshot;
 use support::{
-    Cells, Expect, Jar, attacked_natively, both_users, eventually, processes_of, skipped,
+    Cells, Expect, Jar, alone, attacked_natively, both_users, eventually, processes_of, skipped,
 };
 use tempfile::TempDir;
 
@@ -202,18 +202,23 @@ fn mount_read_only(path: &Path) -> std::io::Result<()> {
 /// The session says that it lost its state, and goes on.
 #[test]
 fn driver_that_dies() {
-    let jar = Jar::native();
-    attacked_natively(&jar, "a driver that dies", || {
-        let mut sandbox = jar.open_session("the context");
-        let said = sandbox.run("x = 1\nimport os, signal\nos.kill(os.getpid(), signal.SIGKILL)");
-        said.ended(Status::Crashed, -1);
-        assert_snapshot!("killed", said.stderr);
-        assert_eq!(said.meta.state, Some(StateAfter::Lost));
-        assert_eq!(sandbox.get_variable("x"), Ok(None));
-        let said = sandbox.run("import os\nos.closerange(3, 4096)\nimport time\ntime.sleep(60)");
-        said.ended(Status::Crashed, -1);
-        assert_snapshot!("hung_up", said.stderr);
-        sandbox.run("context").gave("the context");
+    // In a process of its own: others open descriptors meanwhile.
+    alone("bad_input::driver_that_dies", || {
+        let jar = Jar::native();
+        attacked_natively(&jar, "a driver that dies", || {
+            let mut sandbox = jar.open_session("the context");
+            let said =
+                sandbox.run("x = 1\nimport os, signal\nos.kill(os.getpid(), signal.SIGKILL)");
+            said.ended(Status::Crashed, -1);
+            assert_snapshot!("killed", said.stderr);
+            assert_eq!(said.meta.state, Some(StateAfter::Lost));
+            assert_eq!(sandbox.get_variable("x"), Ok(None));
+            let said =
+                sandbox.run("import os\nos.closerange(3, 4096)\nimport time\ntime.sleep(60)");
+            said.ended(Status::Crashed, -1);
+            assert_snapshot!("hung_up", said.stderr);
+            sandbox.run("context").gave("the context");
+        });
     });
 }
 

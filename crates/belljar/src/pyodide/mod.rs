@@ -103,7 +103,8 @@ impl PyodideLauncher {
     fn prepare(&mut self) -> Result<(), SandboxError> {
         let driver = unpack(&self.cache, DRIVER_NAME, &DRIVER_PARTS, |_| {})?;
         let host = |inside: &str| {
-            let mount = self.plan.mounts.iter().find(|mount| mount.inside == PathBuf::from(inside));
+            let mount =
+                self.plan.mounts.iter().find(|mount| mount.inside == std::path::Path::new(inside));
             mount.map(|mount| mount.host.clone())
         };
         let (Some(folder), Some(snapshot)) = (host(PYODIDE), host(SNAPSHOT)) else { return Ok(()) };

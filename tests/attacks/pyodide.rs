@@ -1,0 +1,91 @@
+//! Leaving Pyodide for the JavaScript engine around it, where only the jail holds.
+
+use std::fs;
+
+use belljar::{Backend, SandboxConfig, Status, create_sandbox};
+use support::{Cells, Expect, Jar, pyodide_from_npm, skipped};
+
+/// Reads as the engine does, past everything of Python's.
+const READ: &str = "from pyodide.code import run_js
+def read(path):
+    try: print('read:', run_js('p => require(\"fs\").readFileSync(p, \"utf8\")')(path)[:40])
+    except Exception as error: print('refused')
+";
+
+/// A configuration with Pyodide in it; `None`, visibly, where it cannot be had.
+fn config(test: &str, jar: &Jar) -> Option<SandboxConfig> {
+    let why = match pyodide_from_npm() {
+        Ok(_) if belljar::jail_report().0 => return Some(jar.config_on(Backend::Pyodide)),
+        Ok(_) => belljar::jail_report().1,
+        Err(why) => why,
+    };
+    skipped(test, &why);
+    None
+}
+
+#[test]
+fn reading_files_of_the_host() {
+    let jar = Jar::new();
+    let Some(config) = config("reading_files_of_the_host", &jar) else { return };
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let secret = elsewhere.path().join("secret");
+    fs::write(&secret, "the secret").expect("a file");
+    jar.write("own.txt", "my own");
+    let code = format!(
+        "{READ}for path in ('/etc/shadow', '/proc/1/environ', '/root/.bashrc', {:?}, \
+         '/proc/self/root/../../..{}'): read(path)\nread('/app/own.txt')",
+        secret.display().to_string(),
+        secret.display(),
+    );
+    let result = create_sandbox(&config).expect("a sandbox").run(&code);
+    let lines: Vec<&str> = result.stdout.lines().collect();
+    assert_eq!(lines.last(), Some(&"read: my own"), "{result:#?}");
+    assert!(!result.stdout.contains("the secret"), "{result:#?}");
+    assert_eq!(
+        (lines[0], lines[2], lines[3], lines[4]),
+        ("refused", "refused", "refused", "refused")
+    );
+}
+
+#[test]
+fn environment_of_the_host() {
+    let jar = Jar::new();
+    let Some(config) = config("environment_of_the_host", &jar) else { return };
+    let code = "from pyodide.code import run_js
+for text in ('JSON.stringify(globalThis.process?.env ?? {})',
+             'JSON.stringify(run.constructor(\"return globalThis.process?.env ?? {}\")())'):
+    try: print(run_js('(run) => ' + text)(print))
+    except Exception as error: print('refused')
+import os
+print(dict(os.environ).get('OWN'))";
+    let policy = Jar::new().with(|layer| layer.env("OWN", "mine"));
+    let config = SandboxConfig { policy: policy.config().policy, ..config };
+    let result = create_sandbox(&config).expect("a sandbox").run(code);
+    result.ended(Status::Ok, 0);
+    assert!(result.stdout.ends_with("mine\n"), "{result:#?}");
+    // What every test of cargo's has in its environment.
+    assert!(!result.stdout.contains("CARGO"), "{result:#?}");
+}
+
+#[test]
+fn starting_programs_and_reaching_the_network() {
+    let jar = Jar::new();
+    let Some(config) = config("starting_programs_and_reaching_the_network", &jar) else { return };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let code = format!(
+        "from pyodide.code import run_js
+for way in ('process.kill(1, \"SIGKILL\")', 'process.binding(\"tcp_wrap\")', 'process.chdir(\"/root\")'):
+    try: run_js(way); print('done:', way)
+    except Exception as error: print('refused')
+import urllib.request
+try: urllib.request.urlopen('http://127.0.0.1:{port}', timeout=2); print('connected')
+except Exception as error: print('refused')
+print(6 * 7)"
+    );
+    let result = create_sandbox(&config).expect("a sandbox").run(&code);
+    assert!(!result.stdout.contains("connected"), "{result:#?}");
+    listener.set_nonblocking(true).expect("a listener");
+    assert!(listener.accept().is_err(), "somebody connected");
+    create_sandbox(&config).expect("a sandbox").run("6 * 7").gave(42);
+}
