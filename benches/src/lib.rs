@@ -7,6 +7,8 @@ mod compare;
 mod measure;
 #[cfg(target_os = "linux")]
 mod native;
+#[cfg(target_os = "linux")]
+mod pyodide;
 mod report;
 mod sessions;
 mod timing;
@@ -90,6 +92,8 @@ pub fn run(settings: &Settings, progress: &dyn Fn(&str)) -> Result<Report, Bench
     {
         progress("native");
         native::measure(settings, native.as_ref(), &mut report)?;
+        progress("Pyodide");
+        pyodide::measure(settings, &mut report)?;
     }
     progress("processor");
     report.extend(bench.kernels(native.as_ref())?);

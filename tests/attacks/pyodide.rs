@@ -35,7 +35,7 @@ fn reading_files_of_the_host() {
     jar.write("own.txt", "my own");
     let code = format!(
         "{RUN_JS}try:\n    from pyodide.code import run_js as own\n    own('1')\n\
-         except ImportError: print('no run_js')\nfor path in ('/etc/shadow', '/proc/1/environ', '/root/.bashrc', {:?}, \
+         except ImportError: print('no run_js')\nfor path in ('/etc/shadow', '/proc/1/environ', '/root', {:?}, \
          '/proc/self/root/../../..{}'): read(path)\nread('/app/own.txt')",
         secret.display().to_string(),
         secret.display(),

@@ -31,13 +31,14 @@ struct Step {
     run: fn() -> anyhow::Result<()>,
 }
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     Step { what: "formatting", run: || cargo(&["fmt", "--all", "--check"]) },
     Step { what: "lints", run: lints },
     Step { what: "the built guests fit their recipes", run: guest::check_all },
     Step { what: "no host names or machine paths", run: no_places },
     Step { what: "licences, bans and sources of dependencies", run: dependencies },
     Step { what: "generated files are up to date", run: || codegen::run(codegen::Mode::Check) },
+    Step { what: "drivers that run in processes", run: drivers },
     Step { what: "tests", run: || cargo(&["test", "--workspace"]) },
 ];
 
@@ -56,6 +57,22 @@ pub fn run() -> anyhow::Result<()> {
 
 fn lints() -> anyhow::Result<()> {
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+}
+
+/// In their own languages, by the interpreters of this machine. What runs them in jails, Pyodide
+/// included, is tested with everything else.
+fn drivers() -> anyhow::Result<()> {
+    let suites: [(&str, &[&str]); 2] = [
+        ("python3", &["-m", "unittest", "discover", "-s", "guests/python/native/tests"]),
+        ("node", &["--test", "guests/javascript/node/tests/"]),
+    ];
+    for (program, arguments) in suites {
+        match Command::new(program).args(arguments).current_dir(root()).status() {
+            Err(error) => println!("skipped: {program} cannot be started: {error}"),
+            Ok(status) => ensure!(status.success(), "{program} {} failed", arguments.join(" ")),
+        }
+    }
+    Ok(())
 }
 
 fn dependencies() -> anyhow::Result<()> {
@@ -100,9 +117,16 @@ fn places_in(text: &str) -> impl Iterator<Item = (usize, &'static str)> {
         HOSTS
             .iter()
             .chain(&MACHINE_PATHS)
-            .filter(|place| line.contains(**place))
+            .filter(|place| names(line, place))
             .map(move |place| (index + 1, *place))
     })
+}
+
+/// A path counts where it begins, not as a part of another.
+fn names(line: &str, place: &str) -> bool {
+    let is_path = place.starts_with('/');
+    line.match_indices(place)
+        .any(|(at, _)| !(is_path && line[..at].ends_with(|before: char| before.is_alphanumeric())))
 }
 
 /// Runs cargo and passes on what it prints.
@@ -126,5 +150,6 @@ mod tests {
     fn hosts_and_paths_are_found_with_their_lines() {
         let text = format!("fine\nfrom {} and {}x\n/tmp/x", HOSTS[0], MACHINE_PATHS[0]);
         assert_eq!(places_in(&text).collect::<Vec<_>>(), [(2, HOSTS[0]), (2, MACHINE_PATHS[0])]);
+        assert_eq!(places_in(&format!("/proc/self{}x", MACHINE_PATHS[0])).count(), 0);
     }
 }

@@ -21,12 +21,12 @@ crate::both_users! {
         fs::write(secret.path().join("key"), "secret").unwrap();
         let path = secret.path().join("key");
         let out = python_prints(&format!(
-            "{TRY}tried('open(\"/etc/shadow\")', 'os.path.exists(\"/root/.profile\")', 'os.listdir(\"/home\")',
+            "{TRY}tried('open(\"/etc/shadow\")', 'os.path.exists(\"/root\" + \"/.profile\")', 'os.listdir(\"/home\")',
             'os.listdir(\"/sys\")', 'os.path.exists(\"{}\")')", path.display()
         ));
         assert_eq!(out, format!(
             "open(\"/etc/shadow\") -> FileNotFoundError
-os.path.exists(\"/root/.profile\") -> False
+os.path.exists(\"/root\" + \"/.profile\") -> False
 os.listdir(\"/home\") -> FileNotFoundError
 os.listdir(\"/sys\") -> FileNotFoundError
 os.path.exists(\"{}\") -> False
