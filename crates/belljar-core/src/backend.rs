@@ -87,17 +87,7 @@ impl Backend {
         };
         match self {
             Self::Wasm => Some(Abilities::all().without(Rule::Imports)),
-            Self::Native => Some(Abilities::of(&[
-                Time,
-                Memory,
-                Processes,
-                WorkspaceBytes,
-                WorkspaceFiles,
-                Output,
-                Network,
-                Tools,
-            ])),
-            Self::Pyodide => Some(Abilities::of(&[
+            Self::Native | Self::Pyodide => Some(Abilities::of(&[
                 Time,
                 Memory,
                 Processes,
