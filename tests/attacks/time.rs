@@ -20,7 +20,7 @@ fn times_out(code: &str) {
     result.ended(Status::Timeout, -1);
     assert!(result.meta.timed_out);
     assert!((300.0..AT_MOST_MS).contains(&result.duration_ms), "{} ms", result.duration_ms);
-    let notice = "Timeout: stopped after 0.3 s; raise timeout_seconds to allow more\n";
+    let notice = "Timeout: timed out after 0.3 s; raise timeout_seconds to allow more\n";
     assert!(result.stderr.ends_with(notice), "{}", result.stderr);
 }
 

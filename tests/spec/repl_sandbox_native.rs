@@ -100,7 +100,7 @@ fn timeout_exceeded() {
     let result = sandbox.run("while True: pass");
     result.ended(Status::Timeout, -1);
     assert!(result.meta.timed_out);
-    let notice = "Timeout: stopped after 0.3 s; raise timeout_seconds to allow more\n";
+    let notice = "Timeout: timed out after 0.3 s; raise timeout_seconds to allow more\n";
     assert!(result.stderr.ends_with(notice), "{}", result.stderr);
 }
 

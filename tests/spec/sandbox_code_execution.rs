@@ -28,7 +28,7 @@ fn scenario_3_timeout_enforcement() {
     let result = jar.open().run("while True:\n    pass");
     result.ended(Status::Timeout, -1);
     assert!(result.meta.timed_out);
-    assert!(result.stderr.contains("Timeout: stopped after 5 s"), "{}", result.stderr);
+    assert!(result.stderr.contains("Timeout: timed out after 5 s"), "{}", result.stderr);
     let duration = result.duration();
     assert!((5.0..5.0 + SLOWNESS_SECONDS).contains(&duration), "{duration} s");
     assert_eq!(processes_of(jar.workspace()), Vec::<String>::new());

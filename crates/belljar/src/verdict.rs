@@ -43,7 +43,7 @@ impl Verdict {
 
     pub(crate) fn timeout(policy: &ResolvedPolicy, error: Option<GuestError>) -> Verdict {
         let seconds = policy.timeout().as_secs_f64();
-        let message = format!("stopped after {seconds} s; raise timeout_seconds to allow more");
+        let message = format!("timed out after {seconds} s; raise timeout_seconds to allow more");
         Verdict::limit(Stop::Timeout, "Timeout", message, Some(SecurityEvent::Timeout), error)
     }
 

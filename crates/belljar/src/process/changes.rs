@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 
 /// How often the workspace is looked at while code runs, unless looking takes long.
-const INTERVAL: Duration = Duration::from_millis(50);
+const INTERVAL: Duration = Duration::from_millis(10);
 
 /// Looking takes at most this part of the time.
 const SHARE: u32 = 20;
