@@ -6,18 +6,25 @@ use std::thread::ThreadId;
 
 /// A moment in the life of a thread.
 pub struct FaultMark {
+    /// A forked child has its parent's marks, but counts from nothing.
+    process: u32,
     thread: ThreadId,
     faults: Option<(i64, i64)>,
 }
 
 impl FaultMark {
     pub fn now() -> FaultMark {
-        FaultMark { thread: std::thread::current().id(), faults: faults_of_this_thread() }
+        FaultMark {
+            process: std::process::id(),
+            thread: std::thread::current().id(),
+            faults: faults_of_this_thread(),
+        }
     }
 
     /// Whether this thread certainly took no fault since. Others cannot tell.
     pub fn no_fault_since(&self) -> bool {
         self.faults.is_some()
+            && self.process == std::process::id()
             && self.thread == std::thread::current().id()
             && self.faults == faults_of_this_thread()
     }
