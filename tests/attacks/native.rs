@@ -123,6 +123,18 @@ print(dict(os.environ))";
         permitted_native(&jar, code).printed("given True\n-9\n");
     }
 
+    fn set_user_id_bits() {
+        let code = format!("{TRY}open('f', 'w').close()
+tried('os.chmod(\"f\", 0o4755)', 'os.chmod(\"f\", 0o2755)', 'os.fchmod(os.open(\"f\", os.O_RDONLY), 0o4755)',
+      'os.open(\"g\", os.O_CREAT | os.O_WRONLY, 0o4755)', 'os.mkfifo(\"p\", 0o4600)')
+import stat
+print([n for n in os.listdir('.') if os.stat(n).st_mode & (stat.S_ISUID | stat.S_ISGID)])");
+        let result = attack_native(&Jar::native(), &code);
+        assert!(result.stdout.ends_with("[]\n"), "{result:#?}");
+        let code = "import os\nopen('f', 'w').close()\nos.chmod('f', 0o755)\nprint(oct(os.stat('f').st_mode))";
+        permitted_native(&Jar::native(), code).printed("0o100755\n");
+    }
+
     fn killing_the_parent() {
         let code = "import os, signal
 for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV):

@@ -36,8 +36,10 @@ pub(super) fn restrict_root(flags: u64) -> Outcome<()> {
 }
 
 fn set_flags(at: RawFd, path: &std::ffi::CStr, how: usize, flags: u64) -> Outcome<()> {
+    /// What the host mounts later does not appear in the jail.
+    const PRIVATE: u64 = 1 << 18;
     // `struct mount_attr`: set, clear, propagation, user namespace.
-    let attributes: [u64; 4] = [flags, 0, 0, 0];
+    let attributes: [u64; 4] = [flags, 0, PRIVATE, 0];
     let arguments = [
         word(at),
         path.as_ptr() as usize,

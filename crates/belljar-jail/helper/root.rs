@@ -121,10 +121,25 @@ pub(super) fn mount_proc(flags: u64) -> Outcome<bool> {
     }
 }
 
-/// Covers what tells of other jails of the same user. Not in a zygote: the kernel lets nobody mount
+/// Of other jails of the same user, and of the kernel's memory, which root's jails could read.
+const MASKED: [&str; 11] = [
+    "/proc/keys",
+    "/proc/key-users",
+    "/proc/kcore",
+    "/proc/kpageflags",
+    "/proc/kpagecount",
+    "/proc/kpagecgroup",
+    "/proc/slabinfo",
+    "/proc/vmallocinfo",
+    "/proc/timer_list",
+    "/proc/pagetypeinfo",
+    "/proc/sched_debug",
+];
+
+/// Covers what tells too much. Not in a zygote: the kernel lets nobody mount
 /// another `/proc` who sees this one only in part.
 fn mask_proc() -> Outcome<()> {
-    for name in ["/proc/keys", "/proc/key-users"] {
+    for name in MASKED {
         let (path, flags) = (below_here(name.as_bytes()), sys::O_PATH | sys::O_NOFOLLOW);
         let path = path.as_os_str().as_bytes();
         // Missing where the kernel has no keys.

@@ -85,11 +85,12 @@ fn compile(processor: &str) -> Result<Filters, String> {
     denied.push(unlisted(PRCTL, &rules));
     let filter = |rules: &[Value], matching: Value, otherwise: Value| json!({ "match_action": matching, "mismatch_action": otherwise, "filter": rules });
     let (allow, refuse) = (json!("allow"), json!({ "errno": EPERM }));
+    let unknown = ["clone3", "openat2"].map(|name| json!({ "syscall": name }));
     let filters = json!({
         "program": filter(&policy, allow.clone(), refuse.clone()),
         "zygote": filter(&zygote, allow.clone(), refuse.clone()),
         "child": filter(&denied, refuse, allow.clone()),
-        "unknown": filter(&[json!({ "syscall": "clone3" })], json!({ "errno": ENOSYS }), allow),
+        "unknown": filter(&unknown, json!({ "errno": ENOSYS }), allow),
     });
     let mut compiled = seccompiler::compile_from_json(filters.to_string().as_bytes(), target)
         .map_err(|e| format!("the system call filter does not compile: {e}"))?;

@@ -72,11 +72,30 @@ os.setuid(os.getuid()); print(os.getuid(), os.getgid())");
     }
 
     fn a_setuid_program_gains_nothing() {
-        let mut plan = python_plan("
-import os, shutil, subprocess
-shutil.copy('/usr/bin/id', '/app/id'); os.chmod('/app/id', 0o6755)
-print(subprocess.run(['/app/id', '-u'], capture_output=True, text=True).stdout.strip())");
+        let code = "
+import subprocess
+print(subprocess.run(['/app/id', '-u'], capture_output=True, text=True).stdout.strip())";
+        let mut plan = python_plan(code);
         plan.env.insert("LC_ALL".into(), "C".into());
+        // Put there by somebody else: nobody in the jail can make one.
+        let workspace = tempfile::tempdir().unwrap();
+        let program = workspace.path().join("id");
+        std::fs::copy("/usr/bin/id", &program).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o6755);
+        std::fs::set_permissions(&program, mode).unwrap();
+        plan.workspace = Some(workspace.path().to_owned());
         assert_eq!(run(plan).out, "1000\n");
+    }
+
+    fn nobody_makes_a_setuid_program() {
+        let out = python_prints("
+import os
+open('/app/f', 'w').close()
+for make in (lambda: os.chmod('/app/f', 0o4755), lambda: os.chmod('/app/f', 0o2755),
+             lambda: os.open('/app/g', os.O_CREAT | os.O_WRONLY, 0o4755)):
+    try: make(); print('made')
+    except PermissionError: print('refused')
+os.chmod('/app/f', 0o755); print(oct(os.stat('/app/f').st_mode))");
+        assert_eq!(out, "refused\nrefused\nrefused\n0o100755\n");
     }
 }

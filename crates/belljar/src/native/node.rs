@@ -68,9 +68,7 @@ impl Node {
 /// A jail for a program with V8 in it.
 pub(crate) fn engine_plan(plan: &LaunchPlan, program: &Path) -> JailPlan {
     let mut jail = jail::plan(plan, program);
-    if let Some(folder) = program.parent() {
-        jail::read_once(&mut jail, folder);
-    }
+    jail::read_once(&mut jail, program);
     jail.limits.memory_rule = MemoryRule::Data;
     jail.limits.memory_bytes = jail.limits.memory_bytes.saturating_add(ENGINE_BYTES);
     jail

@@ -19,6 +19,12 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// Looking takes at most this part of the time.
 const SHARE: u32 = 20;
 
+/// Names of a workspace, as paths: a listing that takes more is broken off.
+const MAX_PATH_BYTES: usize = 32 * 1024 * 1024;
+
+/// What an entry takes beside its name.
+const ENTRY_BYTES: usize = 64;
+
 /// Directories in directories; deeper ones are not looked into. Each level costs a descriptor.
 const MAX_DEPTH: usize = 128;
 
@@ -28,6 +34,8 @@ pub(crate) struct Listing {
     entries: BTreeMap<PathBuf, Mark>,
     /// Directories that could not be looked into. Anything may be in there.
     unseen: usize,
+    /// What the paths take together.
+    path_bytes: usize,
 }
 
 /// What changes when a file does. No program can set the time of the last change.
@@ -70,6 +78,10 @@ impl Listing {
             }
         };
         while let Some(Ok(entry)) = dir.read() {
+            if self.path_bytes > MAX_PATH_BYTES {
+                self.unseen += 1;
+                return;
+            }
             let name = entry.file_name();
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
@@ -79,12 +91,18 @@ impl Listing {
                 continue;
             };
             let path = below.join(OsStr::from_bytes(name.to_bytes()));
+            self.path_bytes += path.as_os_str().len() + ENTRY_BYTES;
             let mark = Mark::of(&found);
             if mark.is_dir {
                 self.add(fd, name, &path, depth + 1);
             }
             self.entries.insert(path, mark);
         }
+    }
+
+    /// Whether everything that is there was seen.
+    pub(super) fn is_whole(&self) -> bool {
+        self.unseen == 0
     }
 
     fn bytes(&self) -> u64 {
@@ -187,6 +205,24 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn a_listing_is_broken_off_where_its_names_become_too_long() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = "d".repeat(255);
+        // Such paths are too long for the system as a whole, and are made step by step.
+        let mut at = rustix::fs::open(dir.path(), OFlags::DIRECTORY, Mode::empty()).unwrap();
+        for _ in 0..MAX_DEPTH - 2 {
+            rustix::fs::mkdirat(&at, &*name, Mode::RWXU).unwrap();
+            at = rustix::fs::openat(&at, &*name, OFlags::DIRECTORY, Mode::empty()).unwrap();
+        }
+        for number in 0..2_000 {
+            let flags = OFlags::CREATE | OFlags::WRONLY;
+            rustix::fs::openat(&at, format!("{number}"), flags, Mode::RUSR).unwrap();
+        }
+        let listing = Listing::of(dir.path());
+        assert!(!listing.is_whole() && listing.path_bytes < 2 * MAX_PATH_BYTES);
+    }
 
     #[test]
     fn what_came_changed_and_went_is_told() {

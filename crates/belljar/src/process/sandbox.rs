@@ -186,6 +186,15 @@ impl ProcessSandbox {
         let policy = self.policy();
         let workspace = self.plan.workspace.as_path();
         let before = Listing::of(workspace);
+        if !before.is_whole() {
+            return Err(SandboxError::Workspace {
+                path: workspace.to_owned(),
+                problem: "it holds more than can be watched, is too deep, or has directories that \
+                          cannot be read"
+                    .to_owned(),
+                hint: Some("clean it up, or use another workspace".to_owned()),
+            });
+        }
         let mut quota = Quota::new(
             workspace,
             &before,

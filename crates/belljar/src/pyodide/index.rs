@@ -34,7 +34,11 @@ pub(super) fn folder(
     let places = if places.is_empty() { &default[..] } else { places };
     let mut problems = Vec::new();
     for place in places {
-        let found = if is_address(place) { fetched(place, cache, engine) } else { local(place) };
+        let found = match place.split_once("://") {
+            Some(("https", _)) => fetched(place, cache, engine),
+            Some(("http", _)) => Err("only https is fetched".to_owned()),
+            _ => local(place),
+        };
         match found {
             Ok(folder) => return Ok(folder),
             Err(problem) => problems.push(format!("cannot load Pyodide from {place}: {problem}")),
@@ -48,10 +52,6 @@ pub(super) fn folder(
                 .to_owned(),
         ),
     })
-}
-
-fn is_address(place: &str) -> bool {
-    place.starts_with("https://") || place.starts_with("http://")
 }
 
 fn local(place: &str) -> Result<PathBuf, String> {

@@ -3,8 +3,8 @@
 mod engine;
 mod index;
 
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use belljar_core::{Backend, RuntimeType, SandboxError};
 use belljar_guests::drivers;
@@ -14,9 +14,10 @@ pub use index::DEFAULT_INDEX_URL;
 
 use crate::drivers::{Part, place, unpack};
 use crate::factory::SandboxConfig;
+use crate::logging::TARGET;
 use crate::native::{DRIVER, jail};
 use crate::plan::LaunchPlan;
-use crate::process::launch::{Launched, Launcher};
+use crate::process::launch::{Ended, Launched, Launcher};
 use engine::Engine;
 
 /// Where Pyodide is in the jail.
@@ -24,6 +25,12 @@ const PYODIDE: &str = "/opt/pyodide";
 
 /// Where its memory snapshot is in the jail.
 const SNAPSHOT: &str = "/opt/pyodide-snapshot";
+
+/// How long making it may take.
+const MAKING_SNAPSHOT: Duration = Duration::from_secs(60);
+
+/// How long it may be.
+const MAX_SNAPSHOT_BYTES: u64 = 512 * 1024 * 1024;
 
 /// What Belljar's cache calls the driver.
 const DRIVER_NAME: &str = "pyodide-driver";
@@ -73,7 +80,7 @@ pub(crate) fn jail_plan(
 }
 
 /// Named after everything it is made of.
-fn snapshot_file(cache: &std::path::Path, folder: &std::path::Path, engine: &Engine) -> PathBuf {
+fn snapshot_file(cache: &Path, folder: &Path, engine: &Engine) -> PathBuf {
     let mut made_of = blake3::Hasher::new();
     made_of.update(folder.as_os_str().as_encoded_bytes());
     made_of.update(engine.describe().as_bytes());
@@ -99,33 +106,36 @@ impl PyodideLauncher {
     }
 
     /// Unpacks the driver and, the first time, keeps the memory of a started interpreter: every
-    /// later start takes a fraction of the first. Only code of Pyodide's and ours runs for that.
+    /// later start takes a fraction of the first.
     fn prepare(&mut self) -> Result<(), SandboxError> {
-        let driver = unpack(&self.cache, DRIVER_NAME, &DRIVER_PARTS, |_| {})?;
-        let host = |inside: &str| {
-            let mount =
-                self.plan.mounts.iter().find(|mount| mount.inside == std::path::Path::new(inside));
-            mount.map(|mount| mount.host.clone())
-        };
-        let (Some(folder), Some(snapshot)) = (host(PYODIDE), host(SNAPSHOT)) else { return Ok(()) };
-        if snapshot.is_file() {
-            return Ok(());
+        unpack(&self.cache, DRIVER_NAME, &DRIVER_PARTS, |_| {})?;
+        let snapshot = self.plan.mounts.iter().find(|mount| mount.inside == Path::new(SNAPSHOT));
+        match snapshot.map(|mount| mount.host.clone()) {
+            Some(file) if !file.is_file() => {
+                // Without a snapshot it starts all the same, only slower.
+                if let Err(error) = self.make_snapshot(&file) {
+                    tracing::debug!(target: TARGET, event = "no_pyodide_snapshot", %error);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
         }
-        let engine = self.plan.args.iter().take_while(|argument| !argument.ends_with("main.mjs"));
-        // Without a snapshot it starts all the same, only slower.
-        let _ = Command::new(&self.plan.program)
-            .args(engine)
-            .arg(driver.join("pyodide/main.mjs"))
-            .arg("--index-url")
-            .arg(folder)
-            .arg("--make-snapshot")
-            .arg(snapshot)
-            .env("DENO_DIR", self.cache.join("deno"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-        Ok(())
+    }
+
+    /// In a jail as well: what is loaded may come from anywhere.
+    fn make_snapshot(&self, file: &Path) -> Result<(), Box<dyn std::error::Error>> {
+        let workspace = tempfile::tempdir_in(&self.cache)?;
+        let mut plan = self.plan.clone();
+        plan.workspace = Some(workspace.path().to_owned());
+        plan.limits.max_file_bytes = MAX_SNAPSHOT_BYTES;
+        let options = plan.args.iter().position(|argument| argument == "--snapshot");
+        plan.args.truncate(options.unwrap_or(plan.args.len()));
+        plan.args.extend(["--make-snapshot", "/app/snapshot"].map(str::to_owned));
+        let mut launched = jail::spawn(&plan, Backend::Pyodide)?;
+        match launched.process.wait(MAKING_SNAPSHOT) {
+            Some(Ended::Exited(0)) => Ok(std::fs::rename(workspace.path().join("snapshot"), file)?),
+            ended => Err(format!("the interpreter that should have been kept: {ended:?}").into()),
+        }
     }
 }
 
