@@ -143,17 +143,20 @@ impl<'a> Sessions<'a> {
     /// varies more than everything else a fork does.
     fn directory_times(&self) -> Result<Times, BenchError> {
         let mut times = Times::default();
+        let mut kept = Vec::new();
         for _ in 0..self.rounds(200) {
             let start = Instant::now();
-            let directory = tempfile::tempdir()?;
+            kept.push(tempfile::tempdir()?);
             times.push(start.elapsed());
-            drop(directory);
         }
         Ok(times)
     }
 
     fn fork_times(&self, session: &mut dyn Sandbox) -> Result<Times, BenchError> {
         let mut times = Times::default();
+        // Kept until the end: ext4 looks at every directory that was removed in the last seconds
+        // before it makes a new one.
+        let mut kept = Vec::new();
         for round in 0..self.rounds(200) + 3 {
             let start = Instant::now();
             let mut fork = session.fork()?;
@@ -162,6 +165,7 @@ impl<'a> Sessions<'a> {
                 times.push(elapsed);
             }
             succeed(fork.execute("pass")?)?;
+            kept.push(fork);
         }
         Ok(times)
     }

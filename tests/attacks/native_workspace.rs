@@ -82,6 +82,14 @@ if os.fork() == 0:
             .printed("").changed(&[&format!("{}f", "d/".repeat(60))], &[], &[]);
     }
 
+    fn directories_that_cannot_be_removed() {
+        let jar = Jar::native();
+        let code = "import os\nos.makedirs('a/b/c')\nopen('a/b/f', 'w').close()\nos.chmod('a/b', 0)\nos.chmod('a', 0)";
+        drop(attack_native(&jar, code));
+        std::fs::remove_dir_all(jar.workspace().join("a")).expect("it can be removed");
+        permitted_native(&Jar::native(), "import os\nos.makedirs('a')\nos.rmdir('a')").printed("");
+    }
+
     fn things_that_are_no_files() {
         let jar = Jar::native().timeout(Duration::from_secs(5));
         let code = "import os, socket\nos.mkfifo('pipe'); socket.socket(socket.AF_UNIX).bind('socket')\n\

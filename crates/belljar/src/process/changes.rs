@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs::Permissions;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -135,6 +137,20 @@ impl Listing {
             list.truncate(MAX_LISTED_FILES);
         }
         changes
+    }
+}
+
+/// Opens directories that their maker has closed, so that the workspace can be looked at and
+/// removed. Only for when no process is left that could put a link in their place.
+pub(super) fn open_up(directory: &Path, depth: usize) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+    {
+        // Fails for what is not ours to open.
+        let _ = std::fs::set_permissions(entry.path(), Permissions::from_mode(0o700));
+        if depth < MAX_DEPTH {
+            open_up(&entry.path(), depth + 1);
+        }
     }
 }
 

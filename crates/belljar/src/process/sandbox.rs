@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::changes::{Listing, Quota};
+use super::changes::{Listing, Quota, open_up};
 use super::interpreter::{CallEnd, Called, Interpreter, Printing};
 use super::launch::Launcher;
 use super::report::{Execution, report};
@@ -217,6 +217,9 @@ impl ProcessSandbox {
             interpreter.process_mut().end();
         }
         let after = Listing::of(workspace);
+        if !after.is_whole() && !(alive && in_session) {
+            open_up(workspace, 0);
+        }
         let state = if alive { StateAfter::Kept } else { StateAfter::Lost };
         let execution = Execution {
             answer,
