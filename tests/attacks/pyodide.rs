@@ -3,7 +3,7 @@
 use std::fs;
 
 use belljar::{Backend, SandboxConfig, Status, create_sandbox};
-use support::{Cells, Expect, Jar, pyodide_from_npm, skipped};
+use support::{Cells, Expect, Jar, exclusive, pyodide_from_npm, skipped};
 
 /// Runs JavaScript as the engine does, past everything of Python's: `run_js` is refused, but any
 /// function leads to the constructor of functions.
@@ -29,6 +29,7 @@ fn config(test: &str, jar: &Jar) -> Option<SandboxConfig> {
 fn reading_files_of_the_host() {
     let jar = Jar::new();
     let Some(config) = config("reading_files_of_the_host", &jar) else { return };
+    let _alone = exclusive();
     let elsewhere = tempfile::tempdir().expect("a directory");
     let secret = elsewhere.path().join("secret");
     fs::write(&secret, "the secret").expect("a file");
@@ -51,6 +52,7 @@ fn reading_files_of_the_host() {
 fn environment_of_the_host() {
     let jar = Jar::new();
     let Some(config) = config("environment_of_the_host", &jar) else { return };
+    let _alone = exclusive();
     let code = format!(
         "{RUN_JS}print(run_js('JSON.stringify(globalThis.process.env)'))\n\
          import os\nprint(dict(os.environ).get('OWN'))"
@@ -68,6 +70,7 @@ fn environment_of_the_host() {
 fn starting_programs_and_reaching_the_network() {
     let jar = Jar::new();
     let Some(config) = config("starting_programs_and_reaching_the_network", &jar) else { return };
+    let _alone = exclusive();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let code = format!(
