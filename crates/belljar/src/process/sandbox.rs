@@ -217,7 +217,8 @@ impl ProcessSandbox {
             interpreter.process_mut().end();
         }
         let after = Listing::of(workspace);
-        if !after.is_whole() && !(alive && in_session) {
+        let lives_on = alive && in_session;
+        if !lives_on && !after.is_whole() {
             open_up(workspace, 0);
         }
         let state = if alive { StateAfter::Kept } else { StateAfter::Lost };
