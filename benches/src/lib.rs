@@ -74,8 +74,6 @@ pub fn run(settings: &Settings, progress: &dyn Fn(&str)) -> Result<Report, Bench
     report.extend(bench.throughput()?);
     progress("memory");
     report.push(bench.private_memory()?);
-    progress("workspaces");
-    report.extend(bench.workspaces()?);
     let sessions = sessions::Sessions::new(settings);
     progress("sessions");
     report.push(sessions.live_cell()?);
@@ -97,5 +95,8 @@ pub fn run(settings: &Settings, progress: &dyn Fn(&str)) -> Result<Report, Bench
     }
     progress("processor");
     report.extend(bench.kernels(native.as_ref())?);
+    // Last: for some seconds after so many files were removed, ext4 makes new ones slowly.
+    progress("workspaces");
+    report.extend(bench.workspaces()?);
     Ok(report)
 }
