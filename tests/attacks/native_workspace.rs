@@ -84,9 +84,14 @@ if os.fork() == 0:
 
     fn directories_that_cannot_be_removed() {
         let jar = Jar::native();
+        jar.write("mine/f", "of the caller");
+        let mine = jar.workspace().join("mine");
+        fs::set_permissions(&mine, fs::Permissions::from_mode(0o755)).expect("its owner may");
         let code = "import os\nos.makedirs('a/b/c')\nopen('a/b/f', 'w').close()\nos.chmod('a/b', 0)\nos.chmod('a', 0)";
         drop(attack_native(&jar, code));
-        std::fs::remove_dir_all(jar.workspace().join("a")).expect("it can be removed");
+        fs::remove_dir_all(jar.workspace().join("a")).expect("it can be removed");
+        let mode = fs::metadata(&mine).expect("still there").permissions().mode() & 0o777;
+        assert_eq!(mode, 0o755, "what nobody closed keeps its mode");
         permitted_native(&Jar::native(), "import os\nos.makedirs('a')\nos.rmdir('a')").printed("");
     }
 

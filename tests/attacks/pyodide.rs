@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use belljar::{Backend, SandboxConfig, Status, create_sandbox};
-use support::{Cells, Expect, Jar, exclusive, pyodide_from_npm, skipped};
+use belljar::{SandboxConfig, Status, create_sandbox};
+use support::{Cells, Expect, Jar, exclusive};
 
 /// Runs JavaScript as the engine does, past everything of Python's: `run_js` is refused, but any
 /// function leads to the constructor of functions.
@@ -14,21 +14,10 @@ def read(path):
     except Exception as error: print('refused')
 ";
 
-/// A configuration with Pyodide in it; `None`, visibly, where it cannot be had.
-fn config(test: &str, jar: &Jar) -> Option<SandboxConfig> {
-    let why = match pyodide_from_npm() {
-        Ok(_) if belljar::jail_report().0 => return Some(jar.config_on(Backend::Pyodide)),
-        Ok(_) => belljar::jail_report().1,
-        Err(why) => why,
-    };
-    skipped(test, &why);
-    None
-}
-
 #[test]
 fn reading_files_of_the_host() {
     let jar = Jar::new();
-    let Some(config) = config("reading_files_of_the_host", &jar) else { return };
+    let Some(config) = jar.pyodide("reading_files_of_the_host") else { return };
     let _alone = exclusive();
     let elsewhere = tempfile::tempdir().expect("a directory");
     let secret = elsewhere.path().join("secret");
@@ -51,7 +40,7 @@ fn reading_files_of_the_host() {
 #[test]
 fn environment_of_the_host() {
     let jar = Jar::new();
-    let Some(config) = config("environment_of_the_host", &jar) else { return };
+    let Some(config) = jar.pyodide("environment_of_the_host") else { return };
     let _alone = exclusive();
     let code = format!(
         "{RUN_JS}print(run_js('JSON.stringify(globalThis.process.env)'))\n\
@@ -69,7 +58,7 @@ fn environment_of_the_host() {
 #[test]
 fn starting_programs_and_reaching_the_network() {
     let jar = Jar::new();
-    let Some(config) = config("starting_programs_and_reaching_the_network", &jar) else { return };
+    let Some(config) = jar.pyodide("starting_programs_and_reaching_the_network") else { return };
     let _alone = exclusive();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();

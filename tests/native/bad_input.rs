@@ -222,6 +222,20 @@ fn driver_that_dies() {
     });
 }
 
+#[test]
+fn workspace_that_cannot_be_watched() {
+    let jar = Jar::native();
+    let mut sandbox = jar.open_session("the context");
+    sandbox.run("x = 1").ended(Status::Ok, 0);
+    let deep = (0..200).fold(jar.workspace().join("deep"), |path, _| path.join("d"));
+    fs::create_dir_all(deep).expect("a deep directory");
+    let refused = sandbox.execute("x = 2").expect_err("it is refused");
+    assert!(matches!(refused, SandboxError::Workspace { .. }), "{refused}");
+    // Nothing was run, and the session is what it was.
+    fs::remove_dir_all(jar.workspace().join("deep")).expect("it can be removed");
+    sandbox.run("x").gave(1);
+}
+
 /// A broken driver in the cache is not believed either.
 #[test]
 fn driver_that_talks_nonsense() {

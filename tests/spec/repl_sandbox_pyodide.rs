@@ -6,27 +6,9 @@
 use std::time::Duration;
 
 use belljar::pyodide::DEFAULT_INDEX_URL;
-use belljar::{
-    Backend, LaunchPlan, Sandbox, SandboxConfig, SandboxError, Status, Tools, create_sandbox,
-};
+use belljar::{LaunchPlan, Sandbox, SandboxConfig, SandboxError, Status, Tools, create_sandbox};
 use serde_json::{Value, json};
-use support::{Cells, Expect, Jar, Lines, cancelled, processes_of, pyodide_from_npm, skipped};
-
-/// A configuration with Pyodide in it; `None`, visibly, where it cannot be had.
-fn config(test: &str, jar: &Jar) -> Option<SandboxConfig> {
-    let (jailed, why, _) = belljar::jail_report();
-    match pyodide_from_npm() {
-        Ok(_) if jailed => Some(jar.config_on(Backend::Pyodide)),
-        Ok(_) => {
-            skipped(test, &why);
-            None
-        }
-        Err(why) => {
-            skipped(test, &why);
-            None
-        }
-    }
-}
+use support::{Cells, Expect, Jar, Lines, cancelled, processes_of};
 
 fn session(config: &SandboxConfig, context: Value) -> Box<dyn Sandbox> {
     let mut sandbox = create_sandbox(config).expect("a sandbox");
@@ -43,7 +25,7 @@ fn jailed_arguments(config: &SandboxConfig) -> Vec<String> {
 #[test]
 fn initialize_with_context() {
     let jar = Jar::new();
-    let Some(config) = config("initialize_with_context", &jar) else { return };
+    let Some(config) = jar.pyodide("initialize_with_context") else { return };
     let mut session = session(&config, json!({"chapters": ["one", "tv\u{e5}"]}));
     session.run("context['chapters'][1]").gave("tv\u{e5}");
 }
@@ -51,7 +33,7 @@ fn initialize_with_context() {
 #[test]
 fn cleanup_on_destroy() {
     let jar = Jar::new();
-    let Some(config) = config("cleanup_on_destroy", &jar) else { return };
+    let Some(config) = jar.pyodide("cleanup_on_destroy") else { return };
     let mut session = session(&config, json!(null));
     session.run("1").gave(1);
     assert!(!processes_of(jar.workspace()).is_empty(), "a session is a process");
@@ -64,7 +46,7 @@ fn cleanup_on_destroy() {
 #[test]
 fn execute_returns_result() {
     let jar = Jar::new();
-    let Some(config) = config("execute_returns_result", &jar) else { return };
+    let Some(config) = jar.pyodide("execute_returns_result") else { return };
     let mut session = session(&config, json!(null));
     let result = session.run("import sys\nprint('out')\nprint('err', file=sys.stderr)\n6 * 7");
     assert_eq!((result.stdout.as_str(), result.stderr.as_str()), ("out\n", "err\n"));
@@ -81,7 +63,7 @@ fn execute_returns_result() {
 #[test]
 fn true_interrupt_with_worker() {
     let jar = Jar::new().timeout(Duration::from_secs(2));
-    let Some(config) = config("true_interrupt_with_worker", &jar) else { return };
+    let Some(config) = jar.pyodide("true_interrupt_with_worker") else { return };
     let mut session = session(&config, json!(null));
     session.run("x = 1").kept(Status::Ok);
     let result = session.run("while True: pass");
@@ -94,7 +76,7 @@ fn true_interrupt_with_worker() {
 #[test]
 fn an_interrupt_that_is_swallowed() {
     let jar = Jar::new().timeout(Duration::from_secs(2));
-    let Some(config) = config("an_interrupt_that_is_swallowed", &jar) else { return };
+    let Some(config) = jar.pyodide("an_interrupt_that_is_swallowed") else { return };
     let mut session = session(&config, json!("kept"));
     let code = "def swallow(loops):\n  while True:\n    try: swallow(loops - 1) if loops else 1\n    \
                 except BaseException: pass\nswallow(50)";
@@ -112,7 +94,7 @@ fn llm_query_function() {
         Ok(json!(format!("answer to {}", request.call.args[0].as_str().unwrap_or_default())))
     });
     let jar = Jar::new().with_tools(tools.expect("a good name"));
-    let Some(config) = config("llm_query_function", &jar) else { return };
+    let Some(config) = jar.pyodide("llm_query_function") else { return };
     let mut session = session(&config, json!(null));
     session.run("llm_query('a')").gave("answer to a");
     let code = "import asyncio\nawait asyncio.gather(llm_query.aio('b'), llm_query.aio('c'))";
@@ -124,7 +106,7 @@ fn llm_query_function() {
 #[test]
 fn get_existing_variable() {
     let jar = Jar::new();
-    let Some(config) = config("get_existing_variable", &jar) else { return };
+    let Some(config) = jar.pyodide("get_existing_variable") else { return };
     let mut session = session(&config, json!(null));
     session.run("x = {'a': [1, None]}").kept(Status::Ok);
     let variable = session.get_variable("x").expect("the host is fine").expect("a variable");
@@ -137,7 +119,7 @@ fn get_existing_variable() {
 #[test]
 fn worker_based_execution() {
     let jar = Jar::new();
-    let Some(config) = config("worker_based_execution", &jar) else { return };
+    let Some(config) = jar.pyodide("worker_based_execution") else { return };
     for use_worker in [None, Some(true)] {
         let config = SandboxConfig { use_worker, ..config.clone() };
         assert!(!jailed_arguments(&config).contains(&"--direct".to_owned()));
@@ -152,7 +134,7 @@ fn worker_based_execution() {
 #[test]
 fn fallback_to_direct_mode() {
     let jar = Jar::new();
-    let Some(config) = config("fallback_to_direct_mode", &jar) else { return };
+    let Some(config) = jar.pyodide("fallback_to_direct_mode") else { return };
     let config = SandboxConfig { use_worker: Some(false), ..config };
     assert!(jailed_arguments(&config).contains(&"--direct".to_owned()));
     let mut session = session(&config, json!({"n": 2}));
@@ -163,7 +145,7 @@ fn fallback_to_direct_mode() {
 #[test]
 fn worker_termination_cleanup() {
     let jar = Jar::new();
-    let Some(config) = config("worker_termination_cleanup", &jar) else { return };
+    let Some(config) = jar.pyodide("worker_termination_cleanup") else { return };
     for use_worker in [Some(true), Some(false)] {
         let config = SandboxConfig { use_worker, ..config.clone() };
         let mut session = session(&config, json!(null));
@@ -178,7 +160,7 @@ fn worker_termination_cleanup() {
 #[test]
 fn cancel_with_worker_isolation() {
     let jar = Jar::new();
-    let Some(config) = config("cancel_with_worker_isolation", &jar) else { return };
+    let Some(config) = jar.pyodide("cancel_with_worker_isolation") else { return };
     let (lines, on_stdout) = Lines::listen();
     let config = SandboxConfig { on_stdout: Some(on_stdout), ..config };
     let mut session = session(&config, json!(null));
@@ -197,7 +179,7 @@ fn cancel_with_worker_isolation() {
 #[test]
 fn cancel_without_worker() {
     let jar = Jar::new();
-    let Some(config) = config("cancel_without_worker", &jar) else { return };
+    let Some(config) = jar.pyodide("cancel_without_worker") else { return };
     let (lines, on_stdout) = Lines::listen();
     let config = SandboxConfig { use_worker: Some(false), on_stdout: Some(on_stdout), ..config };
     let mut session = session(&config, json!(null));
@@ -209,7 +191,7 @@ fn cancel_without_worker() {
 #[test]
 fn timeout_without_worker() {
     let jar = Jar::new().timeout(Duration::from_secs(2));
-    let Some(config) = config("timeout_without_worker", &jar) else { return };
+    let Some(config) = jar.pyodide("timeout_without_worker") else { return };
     let config = SandboxConfig { use_worker: Some(false), ..config };
     let mut session = session(&config, json!("kept"));
     let result = session.run("while True: pass");
@@ -223,7 +205,7 @@ fn timeout_without_worker() {
 #[test]
 fn custom_indexurl_string() {
     let jar = Jar::new();
-    let Some(config) = config("custom_indexurl_string", &jar) else { return };
+    let Some(config) = jar.pyodide("custom_indexurl_string") else { return };
     let folder = config.index_url[0].clone();
     let jail = LaunchPlan::new(&config).expect("a plan").jail.expect("a jail");
     assert!(jail.mounts.iter().any(|mount| mount.host.display().to_string() == folder));
@@ -233,7 +215,7 @@ fn custom_indexurl_string() {
 #[test]
 fn indexurl_with_fallbacks() {
     let jar = Jar::new();
-    let Some(config) = config("indexurl_with_fallbacks", &jar) else { return };
+    let Some(config) = jar.pyodide("indexurl_with_fallbacks") else { return };
     let folder = config.index_url[0].clone();
     for places in [["/nowhere", &folder], [&folder, "/nowhere"]] {
         let index_url = places.map(str::to_owned).to_vec();
@@ -253,7 +235,7 @@ fn indexurl_with_fallbacks() {
 fn default_cdn() {
     assert!(DEFAULT_INDEX_URL.starts_with("https://cdn.jsdelivr.net/pyodide/"));
     let jar = Jar::new();
-    let Some(config) = config("default_cdn", &jar) else { return };
+    let Some(config) = jar.pyodide("default_cdn") else { return };
     let config = SandboxConfig { index_url: Vec::new(), ..config };
     match create_sandbox(&config) {
         // Where there is a network.

@@ -11,7 +11,7 @@ use belljar::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::third_party::pyodide_from_npm;
+use crate::third_party::{pyodide_from_npm, skipped};
 
 /// No test should need longer; whatever does has met a bug.
 const TIMEOUT_SECONDS: f64 = 20.0;
@@ -176,6 +176,19 @@ impl Jar {
         };
         let index_url = index_url.iter().map(|folder| folder.display().to_string()).collect();
         SandboxConfig { backend, index_url, ..self.config() }
+    }
+
+    /// The configuration with Pyodide; `None`, visibly, where it cannot be had.
+    #[must_use]
+    pub fn pyodide(&self, test: &str) -> Option<SandboxConfig> {
+        let (jailed, layers, _) = belljar::jail_report();
+        let why = match pyodide_from_npm() {
+            Ok(_) if jailed => return Some(self.config_on(Backend::Pyodide)),
+            Ok(_) => layers,
+            Err(why) => why,
+        };
+        skipped(test, &why);
+        None
     }
 
     /// A new sandbox.

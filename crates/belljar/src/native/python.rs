@@ -1,9 +1,7 @@
 //! Finding a Python on this machine, by asking it.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 use belljar_core::{Backend, SandboxError};
 use serde::Deserialize;
@@ -48,23 +46,7 @@ struct Description {
 
 impl Python {
     /// The one that was named, or the first on the search path that will do.
-    ///
-    /// The answer is remembered: asking takes as long as a start.
     pub(crate) fn find(named: Option<&Path>) -> Result<Self, SandboxError> {
-        static FOUND: Mutex<BTreeMap<Option<PathBuf>, Python>> = Mutex::new(BTreeMap::new());
-        // Nothing panics while holding the lock; if it did, the map would still be whole.
-        let found = || FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-        let named = named.map(Path::to_owned);
-        let known = found().get(&named).filter(|python| python.program.exists()).cloned();
-        if let Some(python) = known {
-            return Ok(python);
-        }
-        let python = Self::look_for(named.as_deref())?;
-        found().insert(named, python.clone());
-        Ok(python)
-    }
-
-    fn look_for(named: Option<&Path>) -> Result<Self, SandboxError> {
         if let Some(program) = named {
             return ask(program).map_err(|problem| unusable(&problem));
         }

@@ -1,11 +1,12 @@
 //! Asking a program of this machine what it is. It may be anything, so it gets little time and is
 //! believed little.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -16,8 +17,26 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// More than any has to say.
 const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 
-/// What it prints when it is asked, if it does so in time. Whatever it starts ends with it.
+/// Answers by program and question.
+type Answers = BTreeMap<(PathBuf, Vec<String>), Vec<u8>>;
+
+/// What it prints when it is asked. An answer is remembered: getting one takes as long as a start.
 pub(crate) fn ask(program: &Path, args: &[&str]) -> Result<Vec<u8>, String> {
+    static KNOWN: Mutex<Answers> = Mutex::new(BTreeMap::new());
+    // Nothing panics while holding the lock; if it did, the map would still be whole.
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let question = (program.to_owned(), args.iter().map(|&text| text.to_owned()).collect());
+    let there = program.is_relative() || program.exists();
+    if let Some(answer) = known().get(&question).filter(|_| there) {
+        return Ok(answer.clone());
+    }
+    let answer = ask_now(program, args)?;
+    known().insert(question, answer.clone());
+    Ok(answer)
+}
+
+/// What it prints, if it does so in time. Whatever it starts ends with it.
+fn ask_now(program: &Path, args: &[&str]) -> Result<Vec<u8>, String> {
     let mut child = Command::new(program)
         .args(args)
         .stdin(Stdio::null())

@@ -3,10 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::Permissions;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -141,15 +139,29 @@ impl Listing {
 }
 
 /// Opens directories that their maker has closed, so that the workspace can be looked at and
-/// removed. Only for when no process is left that could put a link in their place.
-pub(super) fn open_up(directory: &Path, depth: usize) {
-    let Ok(entries) = std::fs::read_dir(directory) else { return };
-    for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-    {
-        // Fails for what is not ours to open.
-        let _ = std::fs::set_permissions(entry.path(), Permissions::from_mode(0o700));
-        if depth < MAX_DEPTH {
-            open_up(&entry.path(), depth + 1);
+/// removed. Others keep their modes.
+pub(super) fn open_up(workspace: &Path) {
+    open_up_below(rustix::fs::CWD, workspace, 0);
+}
+
+/// As in [`Listing::add`], no link is followed.
+fn open_up_below(parent: BorrowedFd<'_>, name: impl Arg + Copy, depth: usize) {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = || rustix::fs::openat(parent, name, flags | OFlags::RDONLY, Mode::empty());
+    let opened = open().or_else(|_| {
+        let closed = rustix::fs::openat(parent, name, flags | OFlags::PATH, Mode::empty())?;
+        // A descriptor that gives no access can be named, but its mode cannot be set through it.
+        let by_number = format!("/proc/self/fd/{}", closed.as_raw_fd());
+        rustix::fs::chmod(by_number, Mode::RWXU)?;
+        open()
+    });
+    let Ok(mut dir) = opened.and_then(Dir::new) else { return };
+    while let Some(Ok(entry)) = dir.read() {
+        let name = entry.file_name();
+        let is_dir = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
+        if is_dir && depth < MAX_DEPTH && !matches!(name.to_bytes(), b"." | b"..") {
+            let Ok(fd) = dir.fd() else { return };
+            open_up_below(fd, name, depth + 1);
         }
     }
 }
@@ -190,6 +202,13 @@ impl<'a> Quota<'a> {
             unseen: if bytes.or(files).is_some() { before.unseen } else { usize::MAX },
             due: Instant::now() + INTERVAL,
         }
+    }
+
+    /// For what is no execution: nobody looks.
+    pub(super) fn unlimited(workspace: &'a Path) -> Self {
+        let never = Duration::from_secs(24 * 60 * 60);
+        let (bytes, files, unseen) = (u64::MAX, u64::MAX, usize::MAX);
+        Self { workspace, bytes, files, unseen, due: Instant::now() + never }
     }
 
     pub(super) fn due(&self) -> Instant {

@@ -1,6 +1,5 @@
 //! A sandbox whose interpreter is a process: a new one for each execution, or one for a session.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use belljar_core::limits::MAX_LOOK_BYTES;
@@ -8,9 +7,7 @@ use belljar_core::{
     Backend, GuestError, Meta, ResolvedPolicy, RuntimeType, SandboxError, SandboxExecutionError,
     SandboxResult, StateAfter, Survives, ToolUsage,
 };
-use belljar_host::{
-    Answer, CallHost, CancelHandle, CellEnd, Completions, Desk, Told, Variable, Watch,
-};
+use belljar_host::{Answer, CancelHandle, CellEnd, Completions, Desk, Told, Variable, Watch};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -23,7 +20,6 @@ use crate::factory::SandboxConfig;
 use crate::plan::LaunchPlan;
 use crate::sandbox::{Sandbox, SandboxBase, check_source};
 use crate::surroundings::surroundings;
-use crate::tools::ToolServer;
 use crate::wasm::Links;
 
 /// The name code has in tracebacks unless the caller gives it one.
@@ -107,7 +103,7 @@ impl ProcessSandbox {
             printing(policy.stdout_max_bytes(), &self.links.on_stdout),
             printing(policy.stderr_max_bytes(), &self.links.on_stderr),
         ];
-        let desk = Desk::new(self.call_host(), policy.tool_limits());
+        let desk = Desk::new(self.links.call_host(policy, false), policy.tool_limits());
         let interpreter =
             Interpreter::new(launched, output, desk).map_err(|error| self.broke(&error))?;
         let mut running = Running { interpreter, version: String::new() };
@@ -148,15 +144,6 @@ impl ProcessSandbox {
         }
     }
 
-    fn call_host(&self) -> Option<Arc<dyn CallHost>> {
-        let Links { tools, input, .. } = &self.links;
-        let served = !tools.names().is_empty() || input.is_some();
-        served.then(|| -> Arc<dyn CallHost> {
-            let depth = self.policy().max_rlm_depth();
-            Arc::new(ToolServer::new(tools.clone(), input.clone(), depth, false))
-        })
-    }
-
     /// Asks something that is no execution: nothing is counted, no tool may be called.
     fn ask(
         &self,
@@ -169,10 +156,25 @@ impl ProcessSandbox {
         let interpreter = &mut running.interpreter;
         let mut watch = Watch::woken_by(&control, patience, interpreter.waker());
         interpreter.desk_mut().set_closed(true);
-        let mut unlimited = Quota::new(&self.plan.workspace, &Listing::default(), None, None);
+        let mut unlimited = Quota::unlimited(&self.plan.workspace);
         let called = interpreter.call(method, params, &mut watch, &mut unlimited);
         interpreter.desk_mut().set_closed(false);
         called.map_err(|error| self.broke(&error))
+    }
+
+    /// What is in the workspace. One that cannot be watched is refused before anything is started.
+    fn look_at_workspace(&self) -> Result<Listing, SandboxError> {
+        let listing = Listing::of(&self.plan.workspace);
+        if listing.is_whole() {
+            return Ok(listing);
+        }
+        Err(SandboxError::Workspace {
+            path: self.plan.workspace.clone(),
+            problem: "it holds more than can be watched, is too deep, or has directories that \
+                      cannot be read"
+                .to_owned(),
+            hint: Some("clean it up, or use another workspace".to_owned()),
+        })
     }
 
     /// Runs a cell and tells what came of it; the interpreter too, if it lives.
@@ -180,21 +182,11 @@ impl ProcessSandbox {
         &self,
         mut running: Running,
         cell: &Cell<'_>,
-        started: Instant,
+        (started, before): (Instant, Listing),
         in_session: bool,
     ) -> Result<(SandboxResult, Option<Running>), SandboxError> {
         let policy = self.policy();
         let workspace = self.plan.workspace.as_path();
-        let before = Listing::of(workspace);
-        if !before.is_whole() {
-            return Err(SandboxError::Workspace {
-                path: workspace.to_owned(),
-                problem: "it holds more than can be watched, is too deep, or has directories that \
-                          cannot be read"
-                    .to_owned(),
-                hint: Some("clean it up, or use another workspace".to_owned()),
-            });
-        }
         let mut quota = Quota::new(
             workspace,
             &before,
@@ -219,7 +211,7 @@ impl ProcessSandbox {
         let after = Listing::of(workspace);
         let lives_on = alive && in_session;
         if !lives_on && !after.is_whole() {
-            open_up(workspace, 0);
+            open_up(workspace);
         }
         let state = if alive { StateAfter::Kept } else { StateAfter::Lost };
         let execution = Execution {
@@ -251,13 +243,13 @@ impl ProcessSandbox {
     }
 
     fn execute_in_session(&mut self, code: &str) -> Result<SandboxResult, SandboxError> {
-        let started = Instant::now();
+        let begun = (Instant::now(), self.look_at_workspace()?);
         let running = self.session_interpreter()?;
         let cells = self.session.as_ref().map_or(0, |session| session.cells);
         let numbered = format!("<cell {}>", cells.saturating_add(1));
         let filename = self.code_name.as_deref().unwrap_or(&numbered);
         let cell = Cell { code, filename, value: true, drain: false };
-        let (result, running) = self.run(running, &cell, started, true)?;
+        let (result, running) = self.run(running, &cell, begun, true)?;
         if let Some(session) = &mut self.session {
             session.running = running;
             session.cells = session.cells.saturating_add(1);
@@ -345,11 +337,11 @@ impl Sandbox for ProcessSandbox {
         let result = if self.session.is_some() {
             self.execute_in_session(code)?
         } else {
-            let started = Instant::now();
+            let begun = (Instant::now(), self.look_at_workspace()?);
             let running = self.start()?;
             let filename = self.code_name.clone().unwrap_or_else(|| DEFAULT_CODE_NAME.to_owned());
             let cell = Cell { code, filename: &filename, value: true, drain: true };
-            self.run(running, &cell, started, false)?.0
+            self.run(running, &cell, begun, false)?.0
         };
         self.log_execution_metrics(&result);
         Ok(result)

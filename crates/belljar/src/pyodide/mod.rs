@@ -133,10 +133,19 @@ impl PyodideLauncher {
         plan.args.extend(["--make-snapshot", "/app/snapshot"].map(str::to_owned));
         let mut launched = jail::spawn(&plan, Backend::Pyodide)?;
         match launched.process.wait(MAKING_SNAPSHOT) {
-            Some(Ended::Exited(0)) => Ok(std::fs::rename(workspace.path().join("snapshot"), file)?),
+            Some(Ended::Exited(0)) => keep_snapshot(&workspace.path().join("snapshot"), file),
             ended => Err(format!("the interpreter that should have been kept: {ended:?}").into()),
         }
     }
+}
+
+/// Puts it in its place, from where every later jail mounts it: so it must not be a link, which
+/// could lead to any file of the host.
+fn keep_snapshot(made: &Path, file: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    if !std::fs::symlink_metadata(made)?.is_file() {
+        return Err("what should have been kept is no file".into());
+    }
+    Ok(std::fs::rename(made, file)?)
 }
 
 impl Launcher for PyodideLauncher {
@@ -162,5 +171,21 @@ impl Launcher for PyodideLauncher {
 
     fn path(&self) -> Vec<String> {
         jail::packages(&self.plan)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_not_kept_as_a_snapshot_and_a_file_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("secret"), "of the host").unwrap();
+        std::os::unix::fs::symlink(at("secret"), at("link")).unwrap();
+        assert!(keep_snapshot(&at("link"), &at("kept")).is_err() && !at("kept").exists());
+        std::fs::write(at("made"), "memory").unwrap();
+        assert!(keep_snapshot(&at("made"), &at("kept")).is_ok() && at("kept").is_file());
     }
 }

@@ -74,6 +74,21 @@ impl Links {
             on_stderr: config.on_stderr.clone(),
         }
     }
+
+    /// Who serves a guest's calls, if it may call anybody. `can_wait` says whether it can be
+    /// suspended until an answer comes.
+    pub(crate) fn call_host(
+        &self,
+        policy: &ResolvedPolicy,
+        can_wait: bool,
+    ) -> Option<Arc<dyn CallHost>> {
+        let Self { tools, input, .. } = self;
+        let served = !tools.names().is_empty() || input.is_some();
+        served.then(|| -> Arc<dyn CallHost> {
+            let depth = policy.max_rlm_depth();
+            Arc::new(ToolServer::new(tools.clone(), input.clone(), depth, can_wait))
+        })
+    }
 }
 
 /// How to run one piece of code.
@@ -182,14 +197,8 @@ impl WasmHost {
 
     /// What a live interpreter is given.
     pub(super) fn setup(&self, lifetime: Lifetime) -> Setup {
-        let Links { tools, input, .. } = &self.links;
         let policy = self.policy();
-        let served = !tools.names().is_empty() || input.is_some();
-        let host = served.then(|| -> Arc<dyn CallHost> {
-            let depth = policy.max_rlm_depth();
-            let can_wait = lifetime == Lifetime::Session;
-            Arc::new(ToolServer::new(tools.clone(), input.clone(), depth, can_wait))
-        });
+        let host = self.links.call_host(policy, lifetime == Lifetime::Session);
         Setup {
             grant: self.grant(),
             host,
