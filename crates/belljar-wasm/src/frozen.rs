@@ -50,11 +50,13 @@ impl Frozen {
         Frozen { interpreter, memory, host: FrozenHost { memory_bytes, wasi, calls, waiting } }
     }
 
-    /// The same from what a file holds: pages by address, in order.
+    /// The same from what a file holds: the numbers of pages, rising, and their contents one behind
+    /// the other.
     pub fn from_parts(
         interpreter: &Arc<Interpreter>,
         host: FrozenHost,
-        pages: &[(u64, &[u8])],
+        numbers: &[u32],
+        contents: Vec<u8>,
     ) -> Result<Frozen, EngineError> {
         let damaged = || EngineError::abi("the saved memory makes no sense");
         let slots = &interpreter.ready().slots;
@@ -64,18 +66,16 @@ impl Frozen {
         if size < slots.image_len() || host.memory_bytes > limit || !whole {
             return Err(damaged());
         }
-        let mut checked = Vec::with_capacity(pages.len());
-        for (at, page) in pages {
-            let at = usize::try_from(*at).map_err(|_| damaged())?;
-            let ordered = checked.last().is_none_or(|(before, _)| *before < at);
-            let inside =
-                at.is_multiple_of(PAGE) && at.checked_add(PAGE).is_some_and(|end| end <= size);
-            if !ordered || !inside || page.len() != PAGE {
-                return Err(damaged());
-            }
-            checked.push((at, *page));
+        let addresses: Option<Vec<usize>> =
+            numbers.iter().map(|number| (*number as usize).checked_mul(PAGE)).collect();
+        let addresses = addresses.ok_or_else(damaged)?;
+        let rising = addresses.is_sorted_by(|before, after| before < after);
+        // Sizes are whole pages: if the last page begins inside the memory, it ends there too.
+        let inside = addresses.last().is_none_or(|last| *last < size);
+        if !rising || !inside || Some(contents.len()) != numbers.len().checked_mul(PAGE) {
+            return Err(damaged());
         }
-        let memory = MemoryState::from_pages(slots, size, &checked)?;
+        let memory = MemoryState::from_pages(slots, size, &addresses, contents)?;
         Ok(Frozen { interpreter: Arc::clone(interpreter), memory, host })
     }
 

@@ -18,6 +18,7 @@
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use belljar_core::json;
 use belljar_core::limits::{
@@ -25,7 +26,7 @@ use belljar_core::limits::{
     MAX_SNAPSHOT_HEADER_WEIGHT,
 };
 use belljar_core::{RuntimeType, SandboxError};
-use belljar_wasm::{Frozen, FrozenHost, PAGE_BYTES};
+use belljar_wasm::{Frozen, FrozenHost, Interpreter, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
@@ -147,7 +148,17 @@ pub(crate) fn read(path: &Path, home: &Home) -> Result<Snapshot, SandboxError> {
     };
     let file = File::open(path).map_err(|error| refused(Problem::from(error)))?;
     let mut input = Hashing::new(BufReader::new(file));
-    let contents = read_contents(&mut input).map_err(refused)?;
+    let header = read_header(&mut input).map_err(refused)?;
+    let language = header.language;
+    // A process that has just started has to load the interpreter, which takes as long as reading.
+    let (contents, guest) = std::thread::scope(|scope| {
+        let load = || embedded_guest(language, home);
+        let loading = std::thread::Builder::new().spawn_scoped(scope, load);
+        let contents = read_contents(header, &mut input);
+        let loaded = loading.ok().and_then(|loading| loading.join().ok());
+        (contents, loaded.unwrap_or_else(load))
+    });
+    let contents = contents.map_err(refused)?;
     let checksum = *input.hasher.finalize().as_bytes();
     let mut rest = Vec::with_capacity(CHECKSUM_BYTES);
     (&mut input.inner)
@@ -157,7 +168,7 @@ pub(crate) fn read(path: &Path, home: &Home) -> Result<Snapshot, SandboxError> {
     if rest != checksum {
         return Err(refused(Problem::damaged("its checksum is wrong")));
     }
-    revive(contents, home, &refused)
+    revive(contents, &guest?).map_err(refused)
 }
 
 struct Contents {
@@ -167,8 +178,7 @@ struct Contents {
     files: Option<TempDir>,
 }
 
-fn read_contents(input: &mut impl Read) -> Result<Contents, Problem> {
-    let header = read_header(input)?;
+fn read_contents(header: Header<FrozenHost>, input: &mut impl Read) -> Result<Contents, Problem> {
     let most = MAX_MEMORY_BYTES.div_ceil(PAGE_BYTES as u64);
     if u64::from(header.pages) > most {
         return Err(Problem::damaged("it claims more memory than there can be"));
@@ -248,34 +258,24 @@ fn read_files(input: &mut impl Read, entries: &[Entry]) -> Result<TempDir, Probl
     Ok(folder)
 }
 
-fn revive(
-    contents: Contents,
-    home: &Home,
-    refused: &dyn Fn(Problem) -> SandboxError,
-) -> Result<Snapshot, SandboxError> {
+fn revive(contents: Contents, guest: &Arc<Interpreter>) -> Result<Snapshot, Problem> {
     let Contents { header, numbers, pages, files } = contents;
-    let guest = embedded_guest(header.language, home)?;
     if guest.identity() != header.guest {
         let problem = format!(
             "it was taken from another build of the {} guest ({})",
             header.language, header.language_version
         );
-        return Err(refused(Problem::new(
-            &problem,
-            Some("use the version of Belljar that wrote it"),
-        )));
+        return Err(Problem::new(&problem, Some("use the version of Belljar that wrote it")));
     }
-    let numbered = numbers.iter().map(|number| u64::from(*number) * PAGE_BYTES as u64);
-    let pages: Vec<(u64, &[u8])> = numbered.zip(pages.chunks_exact(PAGE_BYTES)).collect();
-    let frozen = Frozen::from_parts(&guest, header.host, &pages)
-        .map_err(|error| refused(Problem::damaged(&error.to_string())))?;
+    let frozen = Frozen::from_parts(guest, header.host, &numbers, pages)
+        .map_err(|error| Problem::damaged(&error.to_string()))?;
     let facts = Facts {
         language: header.language,
         session_id: header.session_id,
         cells: header.cells,
         created_unix: header.created_unix,
     };
-    Ok(Snapshot { frozen, facts, files: files.map(std::sync::Arc::new) })
+    Ok(Snapshot { frozen, facts, files: files.map(Arc::new) })
 }
 
 /// Why a file is no snapshot.

@@ -120,29 +120,38 @@ impl MemoryState {
         copied.try_for_each(|(at, page)| tell(at, page))
     }
 
-    /// The state in which these pages differ from a new memory. They come in order of address.
+    /// The state in which these pages, rising addresses and their contents one behind the other,
+    /// differ from a new memory.
     pub fn from_pages(
         pool: &Arc<SlotPool>,
         size: usize,
-        pages: &[(usize, &[u8])],
+        addresses: &[usize],
+        contents: Vec<u8>,
     ) -> std::io::Result<MemoryState> {
         let mut extents = Extents::default();
-        let (runs, contents) = (Vec::new(), pool.take_buffer());
-        let mut copied = Copied { runs, contents, pool: Arc::clone(pool) };
-        for run in pages.chunk_by(|(before, _), (after, _)| before + PAGE == *after) {
-            let (start, len) = (run[0].0, run.len() * PAGE);
-            if len >= LONG_RUN && pool.arena().is_ours() {
-                let layer = pool.arena().keep(run.iter().map(|(_, page)| *page))?;
-                extents.insert(start, Extent::new(len, layer, 0));
-            } else {
-                copied.runs.push(start..start + len);
-                for (_, page) in run {
-                    copied.contents.extend_from_slice(page);
+        let mut copied = Copied { runs: runs_of(addresses), contents, pool: Arc::clone(pool) };
+        if copied.contents.len() > RESTING_BYTES && pool.arena().is_ours() {
+            let mut short =
+                Copied { runs: Vec::new(), contents: Vec::new(), pool: Arc::clone(pool) };
+            for (start, part) in copied.parts() {
+                if part.len() >= LONG_RUN {
+                    let layer = pool.arena().keep(std::iter::once(part))?;
+                    extents.insert(start, Extent::new(part.len(), layer, 0));
+                } else {
+                    short.runs.push(start..start + part.len());
+                    short.contents.extend_from_slice(part);
                 }
             }
+            copied = short;
         }
         Ok(MemoryState { size, extents, copied: Arc::new(copied) })
     }
+}
+
+/// Pages next to each other as runs.
+fn runs_of(addresses: &[usize]) -> Vec<Range<usize>> {
+    let runs = addresses.chunk_by(|before, after| before + PAGE == *after);
+    runs.filter_map(|run| Some(*run.first()?..*run.last()? + PAGE)).collect()
 }
 
 impl SlotMemory {

@@ -68,8 +68,8 @@ fn through_pages(pool: &Arc<SlotPool>, state: &MemoryState) -> MemoryState {
         })
         .unwrap();
     assert!(pages.is_sorted_by_key(|(at, _)| *at));
-    let pages: Vec<(usize, &[u8])> = pages.iter().map(|(at, page)| (*at, &page[..])).collect();
-    MemoryState::from_pages(pool, state.size(), &pages).unwrap()
+    let (addresses, pages): (Vec<usize>, Vec<_>) = pages.into_iter().unzip();
+    MemoryState::from_pages(pool, state.size(), &addresses, pages.concat()).unwrap()
 }
 
 #[derive(Clone, Debug)]
