@@ -111,15 +111,30 @@ if os.fork() == 0:
         assert!(jar.workspace().is_dir());
         permitted_native(&jar, "open('again', 'w').close()").changed(&["again"], &[], &[]);
     }
-}
 
-/// Such files have no name by which they could be counted; only each one's size is bounded.
-#[test]
-#[ignore = "nothing counts files that were removed and are still open"]
-fn files_without_a_name() {
-    let jar = Jar::native().with(|layer| layer.workspace_max_bytes(1_000_000));
-    let code = "import os\nkept = []\nfor i in range(50):\n  f = open('f', 'wb'); os.remove('f'); f.write(b'x' * 900_000); \
-                f.flush(); kept.append(f)\nimport time; time.sleep(0.5)";
-    let mut sandbox = jar.open_session(());
-    sandbox.run(code).ended(Status::Quota, -1);
+    fn files_without_a_name() {
+        let jar = Jar::native().with(|layer| layer.workspace_max_bytes(1_000_000));
+        let code = "import os, time\nkept = []\nfor i in range(50):\n  f = open('f', 'wb'); os.remove('f'); f.write(b'x' * 900_000); \
+                    f.flush(); kept.append(f)\ntime.sleep(5)";
+        attack_native(&jar, code).ended(Status::Quota, -1);
+        permitted_native(&jar, "import os\nf = open('f', 'wb'); os.remove('f'); f.write(b'x' * 900_000); f.flush(); print(1)").printed("1\n");
+    }
+
+    fn files_without_a_name_or_descriptor() {
+        let jar = Jar::native().with(|layer| layer.workspace_max_bytes(1_000_000));
+        let code = "import os, mmap, time\nkept = []\nfor i in range(50):\n  f = open('f', 'wb+'); f.truncate(900_000)\n  \
+                    m = mmap.mmap(f.fileno(), 0); os.remove('f'); f.close(); m[:] = b'x' * 900_000; kept.append(m)\ntime.sleep(5)";
+        attack_native(&jar, code).ended(Status::Quota, -1);
+        permitted_native(&jar, "import os, mmap\nf = open('f', 'wb+'); f.truncate(900_000); m = mmap.mmap(f.fileno(), 0); os.remove('f'); print(len(m))")
+            .printed("900000\n");
+    }
+
+    fn files_without_a_name_in_another_process() {
+        let jar = Jar::native().with(|layer| layer.workspace_max_bytes(1_000_000));
+        let code = "import os, time\nfor i in range(9):\n  if os.fork() == 0:\n    os.setsid()\n    f = open('f%d' % i, 'wb'); os.remove('f%d' % i)\n    \
+                    f.write(b'x' * 900_000); f.flush(); time.sleep(5); os._exit(0)\ntime.sleep(5)";
+        attack_native(&jar, code).ended(Status::Quota, -1);
+        permitted_native(&jar, "import os\nif os.fork() == 0:\n  f = open('f', 'wb'); os.remove('f'); f.write(b'x' * 900_000); f.flush(); os._exit(0)\n\
+                                os.wait(); print(1)").printed("1\n");
+    }
 }

@@ -130,6 +130,12 @@ impl Jailed {
         self.proc
     }
 
+    /// The process of the host under which everything in the jail runs; `None` once it has ended.
+    pub fn ancestor(&self) -> Option<u32> {
+        let state = self.state();
+        state.ended.is_none().then(|| state.helper.id())
+    }
+
     /// Sends the program SIGINT.
     ///
     /// # Errors

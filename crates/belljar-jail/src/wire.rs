@@ -121,12 +121,21 @@ fn resources(limits: &Limits, grouped: bool) -> Vec<(u32, u64)> {
     const CORE: u32 = 4;
     const PROCESSES: u32 = 6;
     const OPEN_FILES: u32 = 7;
+    const LOCKED_MEMORY: u32 = 8;
     const ADDRESS_SPACE: u32 = 9;
+    const QUEUED_MESSAGES: u32 = 12;
+    const NICENESS: u32 = 13;
+    const REAL_TIME: u32 = 14;
     let within =
         |resource, wanted: u64| getrlimit(resource).maximum.map_or(wanted, |most| most.min(wanted));
     let processes = u64::from(limits.max_processes.saturating_add(OWN_PROCESSES));
     let mut all = vec![
         (CORE, 0),
+        // Nothing of these is needed, and a host that was given much of them does not pass it on.
+        (LOCKED_MEMORY, 0),
+        (QUEUED_MESSAGES, 0),
+        (NICENESS, 0),
+        (REAL_TIME, 0),
         (FILE_BYTES, within(Resource::Fsize, limits.max_file_bytes)),
         (OPEN_FILES, within(Resource::Nofile, limits.max_open_files)),
         (PROCESSES, within(Resource::Nproc, processes)),

@@ -116,4 +116,16 @@ for r in (resource.RLIMIT_DATA, resource.RLIMIT_NOFILE, resource.RLIMIT_CORE):
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); print(resource.getrlimit(resource.RLIMIT_NOFILE))");
         assert_eq!(run.out, "refused\nrefused\nrefused\n(64, 64)\n");
     }
+
+    fn priorities_and_locked_memory_of_the_host_are_not_passed_on() {
+        let run = python("
+import resource
+names = ('MEMLOCK', 'MSGQUEUE', 'NICE', 'RTPRIO')
+print([resource.getrlimit(getattr(resource, 'RLIMIT_' + name)) for name in names])
+import os
+before = os.nice(0); print(os.nice(1) - before)
+try: os.nice(-1)
+except OSError: print('refused')");
+        assert_eq!(run.out, "[(0, 0), (0, 0), (0, 0), (0, 0)]\n1\nrefused\n");
+    }
 }

@@ -79,6 +79,11 @@ impl Process for ForkedProcess {
         }
     }
 
+    /// One fork of a zygote runs at a time; the next one, which waits, holds nothing.
+    fn ancestor(&self) -> Option<u32> {
+        locked(&self.zygote).jail().ancestor()
+    }
+
     fn layers(&self) -> Vec<String> {
         locked(&self.zygote).jail().layers().iter().map(|layer| layer.name().to_owned()).collect()
     }

@@ -136,6 +136,10 @@ impl Process for JailedProcess {
         }
     }
 
+    fn ancestor(&self) -> Option<u32> {
+        self.0.ancestor()
+    }
+
     fn layers(&self) -> Vec<String> {
         self.0.layers().iter().map(|layer| layer.name().to_owned()).collect()
     }

@@ -99,9 +99,45 @@ fn ask(program: &Path) -> Result<Python, String> {
             OLDEST.0, OLDEST.1
         ));
     }
-    let mut directories = described.prefixes;
-    directories.extend(described.executable.parent().map(Path::to_owned));
-    Ok(Python { program: described.called, version: described.version, directories })
+    Ok(Python {
+        directories: needed(&described, std::env::home_dir().as_deref()),
+        program: described.called,
+        version: described.version,
+    })
+}
+
+/// What it has to see: its prefixes and its own file, with what lies beside it. Somebody's whole
+/// home, or more, is no Python: of such a prefix only what belongs to Python is taken.
+fn needed(python: &Description, home: Option<&Path>) -> Vec<PathBuf> {
+    let too_much = |directory: &Path| {
+        directory == Path::new("/") || home.is_some_and(|home| home.starts_with(directory))
+    };
+    let mut needed = Vec::new();
+    for prefix in &python.prefixes {
+        if too_much(prefix) {
+            needed.extend(parts_of(prefix, python.version));
+        } else {
+            needed.push(prefix.clone());
+        }
+    }
+    let beside = python.executable.parent().filter(|directory| !too_much(directory));
+    needed.push(beside.unwrap_or(&python.executable).to_owned());
+    needed
+}
+
+/// The standard library, and the shared library if there is one.
+fn parts_of(prefix: &Path, (major, minor, _): (u32, u32, u32)) -> Vec<PathBuf> {
+    let name = format!("python{major}.{minor}");
+    let mut parts = Vec::new();
+    for lib in ["lib", "lib64"].map(|lib| prefix.join(lib)) {
+        parts.extend(Some(lib.join(&name)).filter(|modules| modules.is_dir()));
+        let files = std::fs::read_dir(&lib).into_iter().flatten().flatten();
+        let is_shared = |file: &std::fs::DirEntry| {
+            file.file_name().to_str().is_some_and(|file| file.starts_with(&format!("lib{name}")))
+        };
+        parts.extend(files.filter(is_shared).map(|file| file.path()));
+    }
+    parts
 }
 
 #[cfg(test)]
@@ -140,6 +176,27 @@ mod tests {
             "PYTHON is Python 3.7, and at least 3.8 is needed"
         );
         assert!(ask(Path::new("/nowhere/python")).is_err());
+    }
+
+    #[test]
+    fn of_a_home_that_holds_a_python_only_the_python_is_taken() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |path: &str| home.path().join(path);
+        for folder in ["bin", "lib/python3.11", "lib/secrets", "own/bin"] {
+            std::fs::create_dir_all(at(folder)).unwrap();
+        }
+        std::fs::write(at("lib/libpython3.11.so.1.0"), "").unwrap();
+        let described = |prefix: PathBuf| Description {
+            version: (3, 11, 7),
+            executable: prefix.join("bin/python3.11"),
+            called: prefix.join("bin/python3"),
+            prefixes: vec![prefix],
+        };
+        let of_home = needed(&described(home.path().to_owned()), Some(home.path()));
+        assert_eq!(of_home, [at("lib/python3.11"), at("lib/libpython3.11.so.1.0"), at("bin")]);
+        let of_all = needed(&described("/".into()), Some(home.path()));
+        assert!(!of_all.contains(&"/".into()), "{of_all:?}");
+        assert_eq!(needed(&described(at("own")), Some(home.path())), [at("own"), at("own/bin")]);
     }
 
     #[test]

@@ -13,6 +13,8 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
+use super::nameless::Nameless;
+
 /// How often the workspace is looked at while code runs, unless looking takes long.
 const INTERVAL: Duration = Duration::from_millis(10);
 
@@ -184,6 +186,8 @@ pub(crate) struct Quota<'a> {
     files: u64,
     /// Directories that were closed to us before; others would hide what is written.
     unseen: usize,
+    /// The file system of the workspace.
+    device: Option<u64>,
     due: Instant,
 }
 
@@ -200,6 +204,7 @@ impl<'a> Quota<'a> {
             bytes: before.bytes().saturating_add(bytes.unwrap_or(u64::MAX)),
             files: (before.entries.len() as u64).saturating_add(files.unwrap_or(u64::MAX)),
             unseen: if bytes.or(files).is_some() { before.unseen } else { usize::MAX },
+            device: rustix::fs::stat(workspace).ok().map(|found| found.st_dev),
             due: Instant::now() + INTERVAL,
         }
     }
@@ -208,7 +213,7 @@ impl<'a> Quota<'a> {
     pub(super) fn unlimited(workspace: &'a Path) -> Self {
         let never = Duration::from_secs(24 * 60 * 60);
         let (bytes, files, unseen) = (u64::MAX, u64::MAX, usize::MAX);
-        Self { workspace, bytes, files, unseen, due: Instant::now() + never }
+        Self { workspace, bytes, files, unseen, device: None, due: Instant::now() + never }
     }
 
     pub(super) fn due(&self) -> Instant {
@@ -219,13 +224,22 @@ impl<'a> Quota<'a> {
         now >= self.due
     }
 
-    /// Looks at the workspace.
-    pub(super) fn is_exceeded(&mut self) -> bool {
+    /// Looks at the workspace, and at what the descendants of `ancestor` hold of it without a name.
+    pub(super) fn is_exceeded(&mut self, ancestor: Option<u32>) -> bool {
         let start = Instant::now();
-        let exceeded = self.is_exceeded_by(&Listing::of(self.workspace));
+        let listing = Listing::of(self.workspace);
+        let exceeded = self.is_exceeded_by(&listing)
+            || ancestor.is_some_and(|ancestor| self.is_exceeded_with(&listing, ancestor));
         let looked = Instant::now();
         self.due = looked + INTERVAL.max((looked - start) * SHARE);
         exceeded
+    }
+
+    fn is_exceeded_with(&self, listing: &Listing, ancestor: u32) -> bool {
+        let Some(device) = self.device else { return false };
+        let nameless = Nameless::held_below(ancestor, device);
+        listing.bytes().saturating_add(nameless.bytes()) > self.bytes
+            || (listing.entries.len() as u64).saturating_add(nameless.count()) > self.files
     }
 
     pub(super) fn is_exceeded_by(&self, listing: &Listing) -> bool {
@@ -316,12 +330,12 @@ mod tests {
         fs::write(dir.path().join("old"), vec![1; 100_000]).unwrap();
         let before = Listing::of(dir.path());
         let mut quota = Quota::new(dir.path(), &before, Some(50_000), Some(2));
-        assert!(!quota.is_exceeded());
+        assert!(!quota.is_exceeded(None));
         fs::write(dir.path().join("new"), vec![1; 40_000]).unwrap();
-        assert!(!quota.is_exceeded());
+        assert!(!quota.is_exceeded(None));
         fs::write(dir.path().join("newer"), vec![1; 40_000]).unwrap();
-        assert!(quota.is_exceeded());
+        assert!(quota.is_exceeded(None));
         let mut quota = Quota::new(dir.path(), &before, None, Some(1));
-        assert!(quota.is_exceeded(), "two files were added");
+        assert!(quota.is_exceeded(None), "two files were added");
     }
 }

@@ -168,7 +168,7 @@ impl Interpreter {
                     return CallEnd::Stopped;
                 }
             };
-            if quota.is_due(now) && quota.is_exceeded() {
+            if quota.is_due(now) && quota.is_exceeded(self.process.ancestor()) {
                 self.process.end();
                 return CallEnd::Quota;
             }

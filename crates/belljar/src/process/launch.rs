@@ -50,6 +50,11 @@ pub(crate) trait Process: Send {
     /// How it has ended, if it does so within this time.
     fn wait(&mut self, patience: Duration) -> Option<Ended>;
 
+    /// A process of the host whose descendants are all that runs in it, where that is known.
+    fn ancestor(&self) -> Option<u32> {
+        None
+    }
+
     /// The layers of isolation that hold.
     fn layers(&self) -> Vec<String>;
 

@@ -8,6 +8,7 @@ pub(crate) mod asking;
 mod changes;
 pub(crate) mod interpreter;
 pub(crate) mod launch;
+mod nameless;
 pub(crate) mod pipes;
 mod report;
 pub(crate) mod sandbox;
