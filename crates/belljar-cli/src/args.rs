@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Repl(ReplArgs),
     /// List, copy, save, resume or remove sessions
     Session(SessionArgs),
+    /// Serve sandboxes to another program, over JSON-RPC
+    Serve(ServeArgs),
     /// Show, validate or describe policies
     Policy(PolicyArgs),
     /// Add, list or remove Python packages for guests
@@ -47,6 +49,20 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page, or write all of them into a directory
     Man(ManArgs),
+}
+
+/// How to serve.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "One JSON-RPC 2.0 message a line, in both directions; docs/protocol.md has the methods."
+)]
+pub(crate) struct ServeArgs {
+    /// On standard input and output, until the input ends
+    #[arg(long, required = true)]
+    stdio: bool,
+    /// The backend of clients that name none [default: the configuration file's, else wasm]
+    #[arg(long, value_name = "NAME", env = "SANDBOX_TYPE", hide_env_values = true)]
+    pub(crate) backend: Option<Backend>,
 }
 
 /// Where the code comes from.

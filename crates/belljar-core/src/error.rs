@@ -228,6 +228,33 @@ pub enum SandboxError {
 }
 
 impl SandboxError {
+    /// Its kind, as a word for programs that see only text of it.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::PolicyValidation(_) => "policy_validation",
+            Self::Execution(_) => "execution",
+            Self::BackendUnavailable { .. } => "backend_unavailable",
+            Self::Unenforceable { .. } => "unenforceable",
+            Self::ArtifactNotFound { .. } => "artifact_not_found",
+            Self::Input { .. } => "input",
+            Self::Source { .. } => "source",
+            Self::Workspace { .. } => "workspace",
+            Self::Cache { .. } => "cache",
+            Self::Package { .. } => "package",
+            Self::SessionNotFound { .. } => "session_not_found",
+            Self::SessionBusy { .. } => "session_busy",
+            Self::Session { .. } => "session",
+            Self::Snapshot { .. } => "snapshot",
+            Self::Tool { .. } => "tool",
+            Self::NotInSession { .. } => "not_in_session",
+            Self::Suspended { .. } => "suspended",
+            Self::NotSuspended => "not_suspended",
+            Self::Protocol { .. } => "protocol",
+            Self::Internal { .. } => "internal",
+        }
+    }
+
     /// What the reader can do about it, as one line without a full stop.
     #[must_use]
     pub fn hint(&self) -> Option<String> {

@@ -30,6 +30,21 @@ pub const MAX_LOOK_BYTES: usize = 4 * 1024 * 1024;
 /// The id or the method of a message.
 pub const MAX_RPC_NAME_BYTES: usize = 128;
 
+/// One message of a client to a server: the largest source, if most of it is plain text.
+pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+
+/// Bytes of a file or a snapshot in one message.
+pub const MAX_CHUNK_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Requests of one sandbox that wait for their turn; more are refused.
+pub const MAX_QUEUED_REQUESTS: usize = 64;
+
+/// Snapshots that one connection keeps at the server.
+pub const MAX_KEPT_SNAPSHOTS: usize = 64;
+
+/// What they may take together: they are files.
+pub const MAX_KEPT_SNAPSHOT_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+
 /// Calls of one guest that run at the same time; more wait for their turn. Each holds a thread.
 pub const MAX_RUNNING_CALLS: usize = 32;
 

@@ -10,6 +10,7 @@ mod defaults;
 mod drivers;
 mod execution_id;
 pub mod factory;
+pub mod files;
 pub mod home;
 pub mod logging;
 #[cfg(target_os = "linux")]
@@ -43,6 +44,7 @@ pub use belljar_host::{CancelHandle, Completions, LineSink, Variable};
 pub use choice::jail_report;
 pub use defaults::Defaults;
 pub use factory::{SandboxConfig, create_sandbox};
+pub use files::WorkspaceFiles;
 pub use home::Home;
 pub use logging::{LogFormat, SandboxLogger, SecurityEvent};
 pub use plan::LaunchPlan;

@@ -140,6 +140,33 @@ impl Tree {
         }
     }
 
+    /// A file that is there, open for writing at its end.
+    pub(crate) fn append_to(&self, path: &Path) -> io::Result<Option<std::fs::File>> {
+        let (folder, name) = self.place(path)?;
+        let mut options = OpenOptions::new();
+        options.append(true).follow(FollowSymlinks::No);
+        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+        options.custom_flags(i32::try_from(flags.bits()).map_err(io::Error::other)?);
+        match folder.open_with(name, &options) {
+            Ok(file) if file.metadata()?.is_file() => Ok(Some(file.into_std())),
+            Ok(_) => Err(io::Error::other("it is no file")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes an entry, and what is in it.
+    pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
+        let (folder, name) = self.place(path)?;
+        // The next step may lead to what is no longer there.
+        self.last.take();
+        if folder.symlink_metadata(name)?.is_dir() {
+            folder.remove_dir_all(name)
+        } else {
+            folder.remove_file(name)
+        }
+    }
+
     /// The open directory of an entry, and its name there.
     fn place<'a>(&self, path: &'a Path) -> io::Result<(Dir, &'a Path)> {
         let plain = path.components().all(|part| matches!(part, Component::Normal(_)));

@@ -9,4 +9,5 @@ pub(crate) mod packages;
 pub(crate) mod policy;
 pub(crate) mod repl;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod session;

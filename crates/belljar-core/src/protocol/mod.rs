@@ -3,6 +3,8 @@
 //! Whoever is on the other side may lie: sizes, nesting and names are bounded before anything is
 //! unpacked.
 
+pub mod methods;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, Value};
 
@@ -23,6 +25,9 @@ pub const INVALID_PARAMS: i32 = -32602;
 
 /// A tool, or whatever else was asked for, failed.
 pub const FAILED: i32 = -32000;
+
+/// Too much is going on; the same request may succeed later. Nothing was run.
+pub const BUSY: i32 = -32001;
 
 /// What a response refers to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -182,6 +187,25 @@ pub fn response<T: Serialize>(
     line(Some(id), None, outcome.map_or_else(Content::Error, Content::Result))
 }
 
+/// A notification as a line, with its end.
+///
+/// # Errors
+/// When the parameters cannot be JSON.
+pub fn notification(method: &str, params: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    line(None, Some(method), Content::Params(params))
+}
+
+/// An error about a line in which no id was found, as a line, with its end.
+///
+/// # Errors
+/// When its details cannot be JSON.
+pub fn complaint(error: &RpcError) -> serde_json::Result<Vec<u8>> {
+    let mut line =
+        serde_json::to_vec(&serde_json::json!({ "jsonrpc": "2.0", "id": null, "error": error }))?;
+    line.push(b'\n');
+    Ok(line)
+}
+
 fn line<T: Serialize>(
     id: Option<&Id>,
     method: Option<&str>,
@@ -223,6 +247,18 @@ mod tests {
             };
             assert_eq!(read.map(|raw| serde_json::from_str::<Value>(raw.get()).unwrap()), outcome);
         }
+    }
+
+    #[test]
+    fn what_refers_to_nothing_has_no_id() {
+        let text = |line: Vec<u8>| String::from_utf8(line).unwrap();
+        let told = text(notification("stdout", &json!({"text": "a"})).unwrap());
+        assert_eq!(
+            told,
+            "{\"jsonrpc\":\"2.0\",\"method\":\"stdout\",\"params\":{\"text\":\"a\"}}\n"
+        );
+        let complaint = text(complaint(&RpcError::new(PARSE_ERROR, "no")).unwrap());
+        assert!(complaint.contains("\"id\":null") && complaint.ends_with('\n'), "{complaint}");
     }
 
     #[test]

@@ -1,0 +1,127 @@
+//! Which sandboxes a connection has, and how each is reached.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+use belljar::CancelHandle;
+use belljar_core::protocol::RpcError;
+use belljar_core::protocol::methods::SandboxId;
+
+use super::errors::{busy, unknown};
+use super::seat::Ask;
+
+pub(super) struct Seats {
+    max: usize,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    last: SandboxId,
+    closed: bool,
+    seats: BTreeMap<SandboxId, Seat>,
+    /// Those that end, or have ended.
+    ending: Vec<JoinHandle<()>>,
+}
+
+/// How a sandbox is reached.
+pub(super) struct Seat {
+    pub(super) asks: SyncSender<Ask>,
+    /// Empty until it is there.
+    pub(super) cancel: Arc<OnceLock<CancelHandle>>,
+    pub(super) thread: JoinHandle<()>,
+}
+
+impl Seats {
+    pub(super) fn new(max: usize) -> Self {
+        Self { max, known: Mutex::default() }
+    }
+
+    /// A number for a new sandbox.
+    pub(super) fn reserve(&self) -> Result<SandboxId, RpcError> {
+        let mut known = self.known();
+        known.ending.retain(|thread| !thread.is_finished());
+        if known.closed || known.seats.len() >= self.max {
+            return Err(busy(&format!("there are {} sandboxes, and no more may be", self.max)));
+        }
+        known.last += 1;
+        Ok(known.last)
+    }
+
+    /// A sandbox can be reached from now on, unless nobody is there any more who could. It cannot
+    /// leave before it has come: `start` runs while nobody else looks.
+    pub(super) fn seat(
+        &self,
+        number: SandboxId,
+        start: impl FnOnce() -> Result<Seat, RpcError>,
+    ) -> Result<(), RpcError> {
+        let mut known = self.known();
+        let seat = start()?;
+        if known.closed {
+            known.ending.push(seat.thread);
+        } else {
+            known.seats.insert(number, seat);
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.known().closed
+    }
+
+    /// A sandbox has ended.
+    pub(super) fn leave(&self, number: SandboxId) {
+        let mut known = self.known();
+        if let Some(seat) = known.seats.remove(&number) {
+            known.ending.push(seat.thread);
+        }
+    }
+
+    pub(super) fn ask(&self, ask: Ask) -> Result<(), RpcError> {
+        let number = ask.wish.sandbox();
+        let known = self.known();
+        let seat = known.seats.get(&number).ok_or_else(|| unknown("sandbox", number))?;
+        seat.asks.try_send(ask).map_err(|error| match error {
+            TrySendError::Full(_) => busy("too many requests wait for this sandbox"),
+            TrySendError::Disconnected(_) => unknown("sandbox", number),
+        })
+    }
+
+    pub(super) fn cancel(&self, number: SandboxId) -> Result<(), RpcError> {
+        let known = self.known();
+        let seat = known.seats.get(&number).ok_or_else(|| unknown("sandbox", number))?;
+        if let Some(cancel) = seat.cancel.get() {
+            cancel.cancel();
+        }
+        Ok(())
+    }
+
+    /// Ends all of them and waits until they have ended.
+    pub(super) fn close(&self) {
+        let threads: Vec<_> = {
+            let mut known = self.known();
+            known.closed = true;
+            let seats = std::mem::take(&mut known.seats);
+            let mut threads = std::mem::take(&mut known.ending);
+            for seat in seats.into_values() {
+                if let Some(cancel) = seat.cancel.get() {
+                    cancel.cancel();
+                }
+                // Without the sender its thread ends after what it does now.
+                drop(seat.asks);
+                threads.push(seat.thread);
+            }
+            threads
+        };
+        for thread in threads {
+            // What panicked is gone as well.
+            let _ = thread.join();
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

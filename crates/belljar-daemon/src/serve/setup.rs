@@ -1,0 +1,139 @@
+//! From a client's parameters to a sandbox.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use belljar::{
+    ExecutionPolicy, Field, LineSink, PolicyLayer, Sandbox, SandboxConfig, SandboxError, Session,
+    SessionStore, Survives, Tools, create_sandbox,
+};
+use belljar_core::protocol::methods::{
+    CreateParams, INPUT, InputParams, Line, STDERR, STDOUT, TOOL_CALL, ToolParams,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::seat::Room;
+
+/// A sandbox, with what has to live as long as it does.
+pub(super) struct Guest {
+    pub(super) sandbox: Box<dyn Sandbox>,
+    /// Kept after every execution.
+    pub(super) session: Option<Session>,
+    pub(super) _temporary: Option<TempDir>,
+}
+
+pub(super) fn make(room: &Room, params: CreateParams) -> Result<Guest, SandboxError> {
+    let layer = PolicyLayer::from_json(&Value::Object(params.policy.clone()))?;
+    let policy = ExecutionPolicy::build(params.preset.unwrap_or(room.offer.preset), [layer])?;
+    let session =
+        params.session.as_deref().map(|id| open(room, id, &params, &policy)).transpose()?;
+    let named = params.workspace.is_some() || policy.is_explicit(Field::MountHostDir);
+    let temporary = (session.is_none() && !named).then(temporary).transpose()?;
+    let mut config = SandboxConfig {
+        runtime: params.language,
+        backend: params.backend.unwrap_or(room.offer.backend),
+        policy,
+        workspace: temporary.as_ref().map(|dir| dir.path().to_owned()).or(params.workspace.clone()),
+        home: Some(room.offer.home.clone()),
+        code_name: params.code_name.clone(),
+        python: params.python.clone(),
+        index_url: params.index_url.clone(),
+        use_worker: params.use_worker,
+        tools: tools(room, &params, session.as_ref())?,
+        ..SandboxConfig::default()
+    };
+    if params.stream {
+        config.on_stdout = Some(lines(room, STDOUT));
+        config.on_stderr = Some(lines(room, STDERR));
+    }
+    if params.input {
+        config.on_input = Some(input(room));
+    }
+    let sandbox = match &session {
+        Some(session) => session.wake(&config)?,
+        None => create_sandbox(&config)?,
+    };
+    Ok(Guest { sandbox, session, _temporary: temporary })
+}
+
+/// The session of that name, or a new one.
+fn open(
+    room: &Room,
+    id: &str,
+    params: &CreateParams,
+    policy: &ExecutionPolicy,
+) -> Result<Session, SandboxError> {
+    let store = SessionStore::open(&room.offer.home);
+    let mut session = match store.session(id) {
+        Err(SandboxError::SessionNotFound { .. }) => {
+            let idle = Duration::try_from_secs_f64(policy.idle_timeout_seconds);
+            let mut session =
+                store.create(Some(id), params.language, idle.unwrap_or(Duration::MAX))?;
+            if let Some(workspace) = &params.workspace {
+                session.work_in(&belljar::workspace::check_workspace(workspace)?);
+            }
+            session
+        }
+        found => found?,
+    };
+    if session.record().language != params.language {
+        return Err(SandboxError::Session {
+            id: id.to_owned(),
+            problem: format!("its language is {}", session.record().language),
+            hint: Some("use another session, or name its language".to_owned()),
+        });
+    }
+    session.defer(&params.deferred_tools);
+    session.follow(policy);
+    Ok(session)
+}
+
+fn tools(
+    room: &Room,
+    params: &CreateParams,
+    session: Option<&Session>,
+) -> Result<Tools, SandboxError> {
+    let mut tools = Tools::new();
+    for name in &params.tools {
+        let (calls, sandbox) = (Arc::clone(&room.calls), room.number);
+        tools = tools.with(name, move |request| {
+            let params = ToolParams {
+                sandbox,
+                name: request.call.name.clone(),
+                args: request.call.args.clone(),
+                kwargs: request.call.kwargs.clone(),
+                depth: request.depth,
+            };
+            calls.ask(TOOL_CALL, &params, || request.cancelled())
+        })?;
+    }
+    let deferred = session.map_or(&params.deferred_tools, |open| &open.record().deferred_tools);
+    for name in deferred.iter().filter(|name| !params.tools.contains(name)) {
+        tools = tools.deferred(name)?;
+    }
+    Ok(tools.at_depth(params.depth))
+}
+
+fn lines(room: &Room, stream: &'static str) -> LineSink {
+    let (out, sandbox) = (room.out.clone(), room.number);
+    Arc::new(move |text| out.tell(stream, &Line { sandbox, text: text.to_owned() }))
+}
+
+fn input(room: &Room) -> belljar::InputSource {
+    let (calls, sandbox) = (Arc::clone(&room.calls), room.number);
+    Arc::new(move |prompt| {
+        let params = InputParams { sandbox, prompt: prompt.to_owned() };
+        match calls.ask(INPUT, &params, || false) {
+            Ok(Value::String(line)) => Some(line),
+            Ok(_) | Err(_) => None,
+        }
+    })
+}
+
+fn temporary() -> Result<TempDir, SandboxError> {
+    tempfile::Builder::new().prefix("belljar-").tempdir().map_err(|error| SandboxError::Internal {
+        problem: format!("no temporary directory can be made: {error}"),
+        survives: Survives::NothingWasRun,
+    })
+}
