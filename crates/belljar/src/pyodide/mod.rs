@@ -54,6 +54,7 @@ pub(crate) fn jail_plan(
     let folder = index::folder(&config.index_url, &cache, &engine)?;
     let mut jail = crate::native::engine_plan(plan, engine.program());
     jail.limits.memory_bytes = jail.limits.memory_bytes.saturating_add(index::MODULE_BYTES);
+    jail.limits.code_bytes = engine.code_bytes();
     jail.read_at(place(&cache, DRIVER_NAME, &DRIVER_PARTS), DRIVER);
     jail.read_at(&folder, PYODIDE);
     // Made by the first start; later ones find it.
