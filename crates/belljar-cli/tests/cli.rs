@@ -304,6 +304,19 @@ fn the_policy_schema() {
 }
 
 #[test]
+fn blocked_imports_stop_the_run_before_anything_starts() {
+    let place = Place::new();
+    let run = ["run", "--block-import", "os", "-c", "import os"];
+    insta::assert_snapshot!(place.belljar(&run), @"");
+    let mut command =
+        place.command(&["run", "--block-import", "json", "-c", "x = 1\nimport socket"]);
+    let command = command.env("SANDBOX_BLOCK_DANGEROUS_IMPORTS", "true");
+    insta::assert_snapshot!(place.shown(command), @"");
+    let run = ["run", "--language", "javascript", "--block-import", "fs", "-c", "1"];
+    insta::assert_snapshot!(place.belljar(&run), @"");
+}
+
+#[test]
 fn wrong_variables_stop_the_run() {
     let place = Place::new();
     let mut command = place.command(&["run", "-c", "1"]);
