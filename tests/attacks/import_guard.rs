@@ -276,7 +276,8 @@ fn a_blocked_import_in_pyodide() {
 fn suggestions_are_logged() {
     let _alone = exclusive();
     let (logger, log) = SandboxLogger::captured();
-    let config = SandboxConfig { logger: Some(logger), ..guarded().config() };
+    let jar = guarded();
+    let config = SandboxConfig { logger: Some(logger), ..jar.config() };
     create_sandbox(&config).expect("a sandbox").run("import shutil").ended(Status::Blocked, 1);
     let events = log.events();
     let logged = events.iter().find(|event| event["event"] == "security").expect("an event");
@@ -287,9 +288,9 @@ fn suggestions_are_logged() {
 
 #[test]
 fn a_list_for_javascript_is_refused_rather_than_ignored() {
+    let jar = guarded();
     for backend in [Backend::Wasm, Backend::Native] {
-        let config =
-            SandboxConfig { runtime: RuntimeType::Javascript, backend, ..guarded().config() };
+        let config = SandboxConfig { runtime: RuntimeType::Javascript, backend, ..jar.config() };
         let error = create_sandbox(&config).err().expect("a refusal");
         assert!(matches!(error, SandboxError::Unenforceable { .. }), "{error}");
         let hint = error.hint().unwrap_or_default();

@@ -50,13 +50,8 @@ impl<'a> Bindings<'a> {
 
     /// Everything a name is bound to, the code's own first.
     pub(crate) fn get(&self, name: &str) -> impl Iterator<Item = &Bound<'a>> {
-        let mut found = Vec::new();
-        let mut next = Some(self);
-        while let Some(names) = next {
-            found.extend(names.bound.get(name).into_iter().flatten());
-            next = names.outer;
-        }
-        found.into_iter()
+        let levels = std::iter::successors(Some(self), |names| names.outer);
+        levels.filter_map(move |names| names.bound.get(name)).flatten()
     }
 
     /// The code's own names.

@@ -108,16 +108,30 @@ impl Search<'_> {
         match expr {
             Expr::Call(call) => {
                 self.call(call, place);
+                if let [_, name, ..] = &*call.arguments.args
+                    && place.scope.paths(&call.func).iter().any(|path| path == "builtins.getattr")
+                    && place.scope.strings(name).iter().any(|name| self.blocked.ends_with(name))
+                {
+                    self.reached(expr, place);
+                }
+            }
+            Expr::Attribute(attribute) if self.blocked.ends_with(&attribute.attr) => {
                 self.reached(expr, place);
             }
-            Expr::Attribute(_) => self.reached(expr, place),
             Expr::Subscript(subscript) => {
-                if place.scope.paths(&subscript.value).iter().any(|path| path == "sys.modules") {
-                    for name in place.scope.strings(&subscript.slice) {
-                        self.module(&name, expr.start(), How::Loaded, place);
+                let tables = place.scope.paths(&subscript.value);
+                if tables.is_empty() {
+                    return;
+                }
+                let keys = place.scope.strings(&subscript.slice);
+                if tables.iter().any(|path| path == "sys.modules") {
+                    for name in &keys {
+                        self.module(name, expr.start(), How::Loaded, place);
                     }
                 }
-                self.reached(expr, place);
+                if keys.iter().any(|key| self.blocked.ends_with(key)) {
+                    self.reached(expr, place);
+                }
             }
             _ => {}
         }

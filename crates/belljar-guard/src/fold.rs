@@ -60,7 +60,9 @@ impl Scope<'_> {
             match expr {
                 Expr::Name(name) => {
                     if seen.insert(name.id.as_str()) {
-                        waiting.extend(self.names.get(name.id.as_str()).filter_map(Bound::value));
+                        let all = self.names.get(name.id.as_str());
+                        let affordable = all.take_while(|_| self.budget.take(1).is_some());
+                        waiting.extend(affordable.filter_map(Bound::value));
                     }
                 }
                 Expr::Named(named) => waiting.push(&named.value),

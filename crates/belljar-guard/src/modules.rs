@@ -63,6 +63,12 @@ impl Blocked {
         self.names.iter().find(|(name, _)| is_at_or_below(name)).map(|(_, rule)| rule.as_str())
     }
 
+    /// Whether the name of a blocked module ends with this. Most names in a program do not.
+    pub(crate) fn ends_with(&self, name: &str) -> bool {
+        let last = |module: &str| module.rsplit('.').next() == Some(name);
+        self.names.iter().any(|(module, _)| last(module))
+    }
+
     /// The rule for a module that another has as an attribute of this name.
     pub(crate) fn rule_for_attribute(&self, name: &str) -> Option<&str> {
         self.names.iter().find(|(blocked, _)| blocked == name).map(|(_, rule)| rule.as_str())
