@@ -257,8 +257,7 @@ struct End {
     success: bool,
     /// How it ended.
     status: Status,
-    /// 0 ok, 1 uncaught error or refused before it ran, the guest's own code when it exited, -1 when
-    /// it was stopped.
+    /// 0 ok, 1 error or blocked, the guest's own code when it exited, -1 when it was stopped.
     exit_code: i32,
 }
 
@@ -269,8 +268,7 @@ struct UncheckedEnd {
     success: bool,
     /// How it ended.
     status: Status,
-    /// 0 ok, 1 uncaught error or refused before it ran, the guest's own code when it exited, -1 when
-    /// it was stopped.
+    /// 0 ok, 1 error or blocked, the guest's own code when it exited, -1 when it was stopped.
     exit_code: i32,
 }
 
@@ -345,8 +343,7 @@ impl SandboxResult {
         self.end.status
     }
 
-    /// 0 ok, 1 uncaught error or refused before it ran, the guest's own code when it exited, -1 when
-    /// it was stopped.
+    /// 0 ok, 1 error or blocked, the guest's own code when it exited, -1 when it was stopped.
     #[must_use]
     pub const fn exit_code(&self) -> i32 {
         self.end.exit_code

@@ -249,7 +249,11 @@ fn dangerous_imports_are_added_to_whatever_else_is_blocked() {
         ("SANDBOX_BLOCK_DANGEROUS_IMPORT", "true"),
     ])
     .unwrap_err();
-    insta::assert_snapshot!(error, @"");
+    insta::assert_snapshot!(error, @r#"
+    the policy is not valid; nothing was run
+      SANDBOX_BLOCK_DANGEROUS_IMPORT: unknown variable; did you mean `SANDBOX_BLOCK_DANGEROUS_IMPORTS`? (environment variable SANDBOX_BLOCK_DANGEROUS_IMPORT)
+      SANDBOX_BLOCK_DANGEROUS_IMPORTS: must be true or false, but is "perhaps" (environment variable SANDBOX_BLOCK_DANGEROUS_IMPORTS)
+    "#);
 }
 
 #[test]
