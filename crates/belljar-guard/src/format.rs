@@ -1,7 +1,7 @@
 //! Python's two ways to put values into a text, as far as they are plain.
 
 use crate::budget::Budget;
-use crate::fold::Const;
+use crate::constants::Const;
 
 /// `text % values`.
 pub(crate) fn percent(text: &str, values: &[Const], budget: &Budget) -> Option<String> {

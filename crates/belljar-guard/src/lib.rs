@@ -9,6 +9,7 @@ mod bindings;
 mod broken;
 mod budget;
 mod calls;
+mod constants;
 mod depth;
 mod examine;
 mod fold;

@@ -323,7 +323,7 @@ fn text_that_grows_is_refused() {
         (0..12).fold("1".to_owned(), |code, _| format!("exec({code:?})")),
     ] {
         let found = find(&code);
-        assert_eq!(found.unexamined, Some(Unexamined::TooMuch), "{:.100}", code);
+        assert_eq!(found.unexamined, Some(Unexamined::TooMuch), "{code:.100}");
     }
     assert_eq!(find(&"#".repeat(MAX_SOURCE_BYTES + 1)).unexamined, Some(Unexamined::TooLong));
 }
