@@ -5,6 +5,7 @@
 
 mod environment;
 mod files;
+mod import_guard;
 mod interpreter;
 mod javascript;
 mod javascript_driver;

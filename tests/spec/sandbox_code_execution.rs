@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use belljar::Status;
+use belljar::{PolicyLayer, SandboxConfig, SandboxLogger, Status, create_sandbox};
 use support::{Cells, Expect, Jar, processes_of};
 
 /// What starting an interpreter and a busy machine may add.
@@ -55,7 +55,39 @@ fn scenario_5_non_zero_exit_code() {
     assert!(!result.success());
 }
 
-// Scenario 6, Dangerous Import Blocking: not yet
+/// What the variable `SANDBOX_BLOCK_DANGEROUS_IMPORTS=true` sets.
+#[test]
+fn scenario_6_dangerous_import_blocking() {
+    let variables = [("SANDBOX_BLOCK_DANGEROUS_IMPORTS", "true")];
+    let jar = Jar::native().with(|layer| {
+        layer.merge(PolicyLayer::from_variables(variables).expect("a good variable"))
+    });
+    let (logger, log) = SandboxLogger::captured();
+    let config = SandboxConfig { logger: Some(logger), ..jar.config() };
+    let code = "import subprocess\nsubprocess.run([\"rm\", \"-rf\", \"/\"])";
+    let result = create_sandbox(&config).expect("a sandbox").run(code);
+    result.ended(Status::Blocked, 1).changed(&[], &[], &[]);
+    assert_eq!(result.meta.blocked_imports, ["subprocess"]);
+    let error = result.error.as_ref().expect("an error");
+    assert_eq!(error.name, "BlockedImportError");
+    let message = "the code was not run, because it imports `subprocess` (line 1); instead of \
+                   subprocess, use Python itself for what the program would do, or a tool that \
+                   the host offers";
+    assert_eq!(error.message, message);
+    assert_eq!(result.stderr, format!("BlockedImportError: {message}\n"));
+    let logged = log.events().iter().any(|event| {
+        event["event_type"] == "blocked_import"
+            && event["detail"].as_str().is_some_and(|detail| detail.contains("instead of"))
+    });
+    assert!(logged, "suggestions are logged");
+    for blocked in ["os", "shutil", "socket"] {
+        jar.open().run(&format!("import {blocked}")).ended(Status::Blocked, 1);
+    }
+    let own = Jar::native().with(|layer| layer.block_imports(["json"]));
+    own.open().run("import json").ended(Status::Blocked, 1);
+    own.open().run("import os; print(os.sep)").printed("/\n");
+}
+
 // Scenario 7, Missing Docker Daemon: not yet
 
 /// Who removes a workspace is who made it: here the test's jar. Only `run_python_code` makes one

@@ -111,6 +111,10 @@ pub(crate) fn explanation(result: &SandboxResult) -> Option<(String, String)> {
             ),
             "raise workspace_max_bytes or workspace_max_files in a policy file",
         ),
+        Status::Blocked if result.meta.blocked_imports.is_empty() => (
+            "the code was not run: it cannot be examined for blocked imports".to_owned(),
+            "make it simpler, or leave block_imports away",
+        ),
         Status::Blocked => (
             format!("the code was not run: it imports {}", result.meta.blocked_imports.join(", ")),
             "take the module off block_imports if it is wanted",

@@ -304,6 +304,36 @@ fn the_policy_schema() {
 }
 
 #[test]
+fn blocked_imports_stop_the_run_before_anything_starts() {
+    let place = Place::new();
+    let run = ["run", "--block-import", "os", "-c", "import os"];
+    insta::assert_snapshot!(place.belljar(&run), @r"
+    exit 125
+    --- stderr
+    BlockedImportError: the code was not run, because it imports `os` (line 1); instead of os, use pathlib for paths and files, platform for facts about the system
+    error: the code was not run: it imports os
+    hint: take the module off block_imports if it is wanted
+    ");
+    let mut command =
+        place.command(&["run", "--block-import", "json", "-c", "x = 1\nimport socket"]);
+    let command = command.env("SANDBOX_BLOCK_DANGEROUS_IMPORTS", "true");
+    insta::assert_snapshot!(place.shown(command), @r"
+    exit 125
+    --- stderr
+    BlockedImportError: the code was not run, because it imports `socket` (line 2); instead of socket, use a tool that the host offers
+    error: the code was not run: it imports socket
+    hint: take the module off block_imports if it is wanted
+    ");
+    let run = ["run", "--lang", "javascript", "--block-import", "fs", "-c", "1"];
+    insta::assert_snapshot!(place.belljar(&run), @r"
+    exit 125
+    --- stderr
+    error: the wasm backend cannot enforce block_imports; nothing was run
+    hint: leave block_imports away: the import guard reads Python only
+    ");
+}
+
+#[test]
 fn wrong_variables_stop_the_run() {
     let place = Place::new();
     let mut command = place.command(&["run", "-c", "1"]);

@@ -83,10 +83,11 @@ impl Backend {
     #[must_use]
     pub fn abilities(self) -> Option<Abilities> {
         use Rule::{
-            Memory, Network, Output, Processes, Time, Tools, WorkspaceBytes, WorkspaceFiles,
+            Imports, Memory, Network, Output, Processes, Time, Tools, WorkspaceBytes,
+            WorkspaceFiles,
         };
         match self {
-            Self::Wasm => Some(Abilities::all().without(Rule::Imports)),
+            Self::Wasm => Some(Abilities::all()),
             Self::Native | Self::Pyodide => Some(Abilities::of(&[
                 Time,
                 Memory,
@@ -96,9 +97,12 @@ impl Backend {
                 Output,
                 Network,
                 Tools,
+                Imports,
             ])),
-            Self::Docker => Some(Abilities::of(&[Time, Memory, Processes, Output, Network, Tools])),
-            Self::E2b => Some(Abilities::of(&[Time, Output])),
+            Self::Docker => {
+                Some(Abilities::of(&[Time, Memory, Processes, Output, Network, Tools, Imports]))
+            }
+            Self::E2b => Some(Abilities::of(&[Time, Output, Imports])),
             Self::Daemon | Self::Auto => None,
         }
     }
@@ -158,7 +162,7 @@ pub enum Rule {
     Network,
     /// `deterministic = true`.
     Deterministic,
-    /// `block_imports`. No backend has an import guard yet.
+    /// `block_imports`. The host reads the code, so every backend can; it reads Python only.
     Imports,
 }
 

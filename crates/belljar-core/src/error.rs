@@ -273,7 +273,7 @@ impl SandboxError {
             | Self::Snapshot { hint, .. }
             | Self::Package { hint, .. } => hint.clone(),
             Self::Unenforceable { rule: Rule::Imports, .. } => {
-                Some("leave block_imports away: no backend has an import guard yet".to_owned())
+                Some("leave block_imports away: the import guard reads Python only".to_owned())
             }
             Self::Unenforceable { rule, backend } => Some(format!(
                 "leave {rule} away, or use the {} backend, which enforces every rule",

@@ -24,8 +24,8 @@ pub use backend::{Abilities, Backend, Rule};
 pub use error::{SandboxError, SandboxExecutionError, Survives};
 pub use language::RuntimeType;
 pub use policy::{
-    ExecutionPolicy, Field, FieldIssue, Network, Origin, PolicyLayer, PolicyValidationError,
-    PolicyValues, Preset,
+    DANGEROUS_IMPORTS, ExecutionPolicy, Field, FieldIssue, Network, Origin, PolicyLayer,
+    PolicyValidationError, PolicyValues, Preset,
 };
 pub use resolve::{ResolvedPolicy, resolve};
 pub use result::{

@@ -142,6 +142,25 @@ pub const MAX_ARGV_BYTES: usize = 128 * 1024;
 /// Module names in `block_imports`.
 pub const MAX_BLOCKED_IMPORTS: usize = 1024;
 
+/// Levels of a syntax tree that the import guard follows. CPython itself gives up long before: at
+/// 200 open brackets, 100 blocks, some ten thousand operators.
+pub const MAX_GUARD_DEPTH: usize = 50_000;
+
+/// Text the import guard puts together from constants, or reads as code in a string.
+pub const MAX_GUARD_TEXT_BYTES: usize = 1024 * 1024;
+
+/// Code in strings of code in strings that the import guard reads.
+pub const MAX_GUARD_NESTED_TEXTS: usize = 8;
+
+/// Imports one examination reports. One is enough to block; these are for the message.
+pub const MAX_GUARD_FINDINGS: usize = 100;
+
+/// Steps the import guard may take, beside [`GUARD_STEPS_A_BYTE`]: a second's work at most.
+pub const GUARD_STEPS: u64 = 2_000_000;
+
+/// Steps the import guard may take for each byte of code. Ordinary code needs less than one.
+pub const GUARD_STEPS_A_BYTE: u64 = 4;
+
 /// A policy file. Ours are a few hundred bytes; a megabyte is a mistake, not a policy.
 pub const MAX_POLICY_FILE_BYTES: u64 = 1024 * 1024;
 

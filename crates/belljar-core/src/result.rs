@@ -97,6 +97,9 @@ impl Stop {
     }
 }
 
+/// The exit code of code that was refused before it ran: as if its first line had failed.
+const BLOCKED_EXIT_CODE: i32 = 1;
+
 /// The exit code of an execution that was stopped.
 pub const STOPPED_EXIT_CODE: i32 = -1;
 
@@ -254,7 +257,7 @@ struct End {
     success: bool,
     /// How it ended.
     status: Status,
-    /// 0 ok, 1 uncaught error, the guest's own code when it exited, -1 when it was stopped.
+    /// 0 ok, 1 error or blocked, the guest's own code when it exited, -1 when it was stopped.
     exit_code: i32,
 }
 
@@ -265,7 +268,7 @@ struct UncheckedEnd {
     success: bool,
     /// How it ended.
     status: Status,
-    /// 0 ok, 1 uncaught error, the guest's own code when it exited, -1 when it was stopped.
+    /// 0 ok, 1 error or blocked, the guest's own code when it exited, -1 when it was stopped.
     exit_code: i32,
 }
 
@@ -277,12 +280,12 @@ impl TryFrom<UncheckedEnd> for End {
         let consistent = match status {
             Status::Ok => success && exit_code == 0,
             Status::Error => !success && exit_code != 0,
+            Status::Blocked => !success && exit_code == BLOCKED_EXIT_CODE,
             Status::Timeout
             | Status::OutOfFuel
             | Status::OutOfMemory
             | Status::OutputLimit
             | Status::Quota
-            | Status::Blocked
             | Status::Cancelled
             | Status::Suspended
             | Status::Crashed => !success && exit_code == STOPPED_EXIT_CODE,
@@ -307,6 +310,7 @@ impl SandboxResult {
             Outcome::Finished | Outcome::Exited(0) => (Status::Ok, 0, None),
             Outcome::Exited(code) => (Status::Error, code, None),
             Outcome::Raised(error) => (Status::Error, 1, Some(error)),
+            Outcome::Stopped(Stop::Blocked, error) => (Status::Blocked, BLOCKED_EXIT_CODE, error),
             Outcome::Stopped(stop, error) => (stop.status(), STOPPED_EXIT_CODE, error),
         };
         Self {
@@ -339,7 +343,7 @@ impl SandboxResult {
         self.end.status
     }
 
-    /// 0 ok, 1 uncaught error, the guest's own code when it exited, -1 when it was stopped.
+    /// 0 ok, 1 error or blocked, the guest's own code when it exited, -1 when it was stopped.
     #[must_use]
     pub const fn exit_code(&self) -> i32 {
         self.end.exit_code
@@ -420,7 +424,6 @@ mod tests {
             Stop::OutOfMemory,
             Stop::OutputLimit,
             Stop::Quota,
-            Stop::Blocked,
             Stop::Cancelled,
             Stop::Suspended,
             Stop::Crashed,
@@ -432,6 +435,15 @@ mod tests {
             let json = serde_json::to_value(&result).unwrap();
             assert_eq!(json["status"], result.status().as_str());
         }
+    }
+
+    #[test]
+    fn code_that_was_blocked_failed_like_an_uncaught_error() {
+        let result = SandboxResult::new(Outcome::Stopped(Stop::Blocked, None), Meta::default());
+        let end = (result.success(), result.status(), result.exit_code());
+        assert_eq!(end, (false, Status::Blocked, 1));
+        let text = serde_json::to_string(&result).unwrap();
+        assert_eq!(serde_json::from_str::<SandboxResult>(&text).unwrap(), result);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod execution_id;
 pub mod factory;
 pub mod files;
 pub mod home;
+mod import_guard;
 pub mod logging;
 #[cfg(target_os = "linux")]
 mod native;
@@ -35,10 +36,10 @@ mod workspace_files;
 
 pub use belljar_core as core;
 pub use belljar_core::{
-    Backend, CellValue, ExecutionPolicy, Field, FieldIssue, GuestError, Meta, Network, Origin,
-    Outcome, PolicyLayer, PolicyValidationError, Preset, ResolvedPolicy, RuntimeType, SandboxError,
-    SandboxExecutionError, SandboxResult, StateAfter, Status, Stop, Survives, ToolAnswer, ToolCall,
-    ToolFailure, ToolOutcome, ToolUsage,
+    Backend, CellValue, DANGEROUS_IMPORTS, ExecutionPolicy, Field, FieldIssue, GuestError, Meta,
+    Network, Origin, Outcome, PolicyLayer, PolicyValidationError, Preset, ResolvedPolicy,
+    RuntimeType, SandboxError, SandboxExecutionError, SandboxResult, StateAfter, Status, Stop,
+    Survives, ToolAnswer, ToolCall, ToolFailure, ToolOutcome, ToolUsage,
 };
 pub use belljar_host::{CancelHandle, Completions, LineSink, Variable};
 pub use choice::jail_report;

@@ -38,6 +38,8 @@ pub enum SecurityEvent {
     OutputLimit,
     /// The workspace's quota was met.
     Quota,
+    /// The code was not run for what it imports. The detail says what to use instead.
+    BlockedImport,
     /// A path outside the mounts was asked for, or a read-only one was written.
     FilesystemDenied,
 }
@@ -52,6 +54,7 @@ impl SecurityEvent {
             Self::Timeout => "timeout",
             Self::OutputLimit => "output_limit",
             Self::Quota => "quota",
+            Self::BlockedImport => "blocked_import",
             Self::FilesystemDenied => "filesystem_denied",
         }
     }

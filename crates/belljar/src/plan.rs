@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use belljar_core::{
-    Backend, ExecutionPolicy, PolicyLayer, ResolvedPolicy, RuntimeType, SandboxError, resolve,
+    Backend, ExecutionPolicy, PolicyLayer, ResolvedPolicy, Rule, RuntimeType, SandboxError, resolve,
 };
 use serde::{Serialize, Serializer};
 
@@ -69,7 +69,13 @@ impl LaunchPlan {
     /// When the backend cannot enforce the policy or a directory cannot be used.
     pub fn new(config: &SandboxConfig) -> Result<Self, SandboxError> {
         let backend = choice::settle(config);
-        let abilities = backend.abilities().unwrap_or_default();
+        let abilities = match config.runtime {
+            RuntimeType::Python => backend.abilities().unwrap_or_default(),
+            // The import guard reads Python only.
+            RuntimeType::Javascript => {
+                backend.abilities().unwrap_or_default().without(Rule::Imports)
+            }
+        };
         let policy = match backend {
             Backend::Daemon => return Err(crate::factory::unavailable(backend)),
             Backend::Wasm

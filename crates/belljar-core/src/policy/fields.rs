@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::limits;
 
+/// What `SANDBOX_BLOCK_DANGEROUS_IMPORTS` blocks: the modules by which Python reaches the system,
+/// other programs, whole trees of files, and the network.
+pub const DANGEROUS_IMPORTS: [&str; 4] = ["os", "subprocess", "shutil", "socket"];
+
 /// Fuel of the preset `strict`.
 const STRICT_FUEL_BUDGET: u64 = 2_000_000_000;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::fields::{Field, Network, PolicyValues};
+use super::fields::{DANGEROUS_IMPORTS, Field, Network, PolicyValues};
 use super::issue::Origin;
 
 /// A value and where it came from.
@@ -40,6 +40,8 @@ pub struct PolicyLayer {
     pub(super) network: Option<Setting<Network>>,
     pub(super) deterministic: Option<Setting<bool>>,
     pub(super) block_imports: Option<Setting<Vec<String>>>,
+    /// No field of its own: adds to `block_imports`, whichever layer sets that.
+    pub(super) block_dangerous_imports: Option<Setting<bool>>,
 }
 
 impl Default for PolicyLayer {
@@ -67,6 +69,7 @@ impl Default for PolicyLayer {
             network: None,
             deterministic: None,
             block_imports: None,
+            block_dangerous_imports: None,
         }
     }
 }
@@ -259,6 +262,13 @@ impl PolicyLayer {
         self
     }
 
+    /// Whether [`DANGEROUS_IMPORTS`] are blocked, too, whatever else is.
+    #[must_use]
+    pub fn block_dangerous_imports(mut self, on: bool) -> Self {
+        self.block_dangerous_imports = self.setting(on);
+        self
+    }
+
     /// This layer with another on top: the other's values win, environments are merged.
     #[must_use]
     pub fn merge(mut self, later: Self) -> Self {
@@ -268,6 +278,8 @@ impl PolicyLayer {
             };
         }
         for_each_plain_field!(take_later);
+        self.block_dangerous_imports =
+            later.block_dangerous_imports.or(self.block_dangerous_imports);
         self.env.extend(later.env);
         self
     }
@@ -284,6 +296,12 @@ impl PolicyLayer {
             };
         }
         for_each_plain_field!(replace);
+        if let Some(Setting { value: true, origin }) = self.block_dangerous_imports {
+            let missing = |name: &&str| !values.block_imports.iter().any(|other| other == name);
+            let added: Vec<&str> = DANGEROUS_IMPORTS.into_iter().filter(missing).collect();
+            values.block_imports.extend(added.into_iter().map(str::to_owned));
+            origins.entry(Field::BlockImports).or_insert(origin);
+        }
         for (name, setting) in self.env {
             values.env.insert(name, setting.value);
             origins.insert(Field::Env, setting.origin);

@@ -17,7 +17,7 @@ use std::ops::Deref;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use fields::{Field, Network, PolicyValues, Preset};
+pub use fields::{DANGEROUS_IMPORTS, Field, Network, PolicyValues, Preset};
 pub use issue::{FieldIssue, Origin, PolicyValidationError};
 pub use layer::PolicyLayer;
 

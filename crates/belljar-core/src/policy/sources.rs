@@ -10,18 +10,20 @@ use super::layer::{PolicyLayer, Setting};
 use super::raw::{FromRaw, Raw, bytes, count, quoted, seconds};
 
 /// Variables of other parts of Belljar that share the prefix.
-const OTHER_VARIABLES: [&str; 7] = [
+const OTHER_VARIABLES: [&str; 6] = [
     "SANDBOX_TYPE",
     "SANDBOX_PRESET",
     "SANDBOX_TIMEOUT_SEC",
     "SANDBOX_MAX_OUTPUT_KB",
-    "SANDBOX_BLOCK_DANGEROUS_IMPORTS",
     "SANDBOX_STORE_CODE",
     "SANDBOX_SUPPORTED_LANGUAGES",
 ];
 
 /// Another name for `SANDBOX_TIMEOUT_SECONDS`.
 const TIMEOUT_ALIAS: &str = "SANDBOX_TIMEOUT_SEC";
+
+/// Adds [`DANGEROUS_IMPORTS`](super::DANGEROUS_IMPORTS) to `SANDBOX_BLOCK_IMPORTS`.
+const DANGEROUS_VARIABLE: &str = "SANDBOX_BLOCK_DANGEROUS_IMPORTS";
 
 impl PolicyLayer {
     /// Reads a policy file's text. `name` is what messages call the file.
@@ -102,6 +104,7 @@ impl PolicyLayer {
             let text = Raw::Text(value.to_owned());
             match Field::from_name(&suffix.to_ascii_lowercase()) {
                 _ if name == TIMEOUT_ALIAS => reader.field(Field::TimeoutSeconds, &text, origin),
+                _ if name == DANGEROUS_VARIABLE => reader.dangerous_imports(&text, origin),
                 _ if OTHER_VARIABLES.contains(&name) => {}
                 Some(Field::Env) => reader.json_env(value, &origin),
                 Some(field) => reader.field(field, &text, origin),
@@ -158,6 +161,13 @@ impl Reader {
         }
     }
 
+    fn dangerous_imports(&mut self, raw: &Raw, origin: Origin) {
+        let value = FromRaw::from_raw(raw);
+        if let Err(message) = put(&mut self.layer.block_dangerous_imports, value, &origin) {
+            self.issue(DANGEROUS_VARIABLE, message, origin);
+        }
+    }
+
     fn variable(&mut self, name: &str, raw: &Raw, origin: Origin) {
         match String::from_raw(raw) {
             Ok(value) => {
@@ -193,7 +203,8 @@ impl Reader {
 
     fn misspelt_variable(&mut self, name: &str, origin: Origin) {
         let known = Field::ALL.map(Field::variable);
-        if let Some(meant) = nearest(name, known.iter().map(String::as_str)) {
+        let known = known.iter().map(String::as_str).chain([DANGEROUS_VARIABLE]);
+        if let Some(meant) = nearest(name, known) {
             let message = format!("unknown variable; did you mean `{meant}`?");
             self.issue(name, message, origin);
         }

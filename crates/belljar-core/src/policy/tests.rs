@@ -220,6 +220,43 @@ fn variables_say_everything_a_file_can() {
 }
 
 #[test]
+fn dangerous_imports_are_added_to_whatever_else_is_blocked() {
+    let blocked = |variables: &[(&str, &str)], flags: PolicyLayer| {
+        let layer = PolicyLayer::from_variables(variables.iter().copied()).unwrap();
+        let policy = ExecutionPolicy::build(Preset::Strict, [layer, flags]).unwrap();
+        (
+            policy.block_imports.join(" "),
+            policy.origin(Field::BlockImports).map(ToString::to_string),
+        )
+    };
+    let dangerous = ("SANDBOX_BLOCK_DANGEROUS_IMPORTS", "true");
+    let origin = |name: &str| Some(format!("environment variable {name}"));
+    let none = PolicyLayer::new;
+    assert_eq!(
+        blocked(&[dangerous], none()),
+        ("os subprocess shutil socket".to_owned(), origin(dangerous.0))
+    );
+    assert_eq!(
+        blocked(&[dangerous, ("SANDBOX_BLOCK_IMPORTS", "ctypes, os")], none()),
+        ("ctypes os subprocess shutil socket".to_owned(), origin("SANDBOX_BLOCK_IMPORTS"))
+    );
+    let flag = || PolicyLayer::new().block_imports(["ctypes"]);
+    assert_eq!(blocked(&[dangerous], flag()).0, "ctypes os subprocess shutil socket");
+    assert_eq!(blocked(&[(dangerous.0, "false")], flag()).0, "ctypes");
+    assert_eq!(blocked(&[(dangerous.0, "off")], none()), (String::new(), None));
+    let error = PolicyLayer::from_variables([
+        (dangerous.0, "perhaps"),
+        ("SANDBOX_BLOCK_DANGEROUS_IMPORT", "true"),
+    ])
+    .unwrap_err();
+    insta::assert_snapshot!(error, @r#"
+    the policy is not valid; nothing was run
+      SANDBOX_BLOCK_DANGEROUS_IMPORT: unknown variable; did you mean `SANDBOX_BLOCK_DANGEROUS_IMPORTS`? (environment variable SANDBOX_BLOCK_DANGEROUS_IMPORT)
+      SANDBOX_BLOCK_DANGEROUS_IMPORTS: must be true or false, but is "perhaps" (environment variable SANDBOX_BLOCK_DANGEROUS_IMPORTS)
+    "#);
+}
+
+#[test]
 fn wrong_variables_are_named() {
     let error = PolicyLayer::from_variables([
         ("SANDBOX_FUEL_BUDGET", "-5"),

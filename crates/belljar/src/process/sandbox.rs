@@ -17,6 +17,7 @@ use super::interpreter::{CallEnd, Called, Interpreter, Printing};
 use super::launch::Launcher;
 use super::report::{Execution, report};
 use crate::factory::SandboxConfig;
+use crate::import_guard::{self, Asked};
 use crate::plan::LaunchPlan;
 use crate::sandbox::{Sandbox, SandboxBase, check_source};
 use crate::surroundings::surroundings;
@@ -334,7 +335,15 @@ impl Sandbox for ProcessSandbox {
     fn execute(&mut self, code: &str) -> Result<SandboxResult, SandboxError> {
         check_source(code)?;
         self.base.logger.log_execution_start(self.runtime(), &self.base.policy, code);
-        let result = if self.session.is_some() {
+        let asked = Asked {
+            code,
+            plan: &self.plan,
+            session: self.session.as_ref().map(|_| self.session_id.as_deref()),
+            depth: self.links.tools.depth(),
+        };
+        let result = if let Some(blocked) = import_guard::blocked(&asked, &self.base.logger) {
+            blocked
+        } else if self.session.is_some() {
             self.execute_in_session(code)?
         } else {
             let begun = (Instant::now(), self.look_at_workspace()?);

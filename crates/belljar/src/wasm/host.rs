@@ -15,6 +15,7 @@ use super::failure::failure;
 use super::guests;
 use super::report::{Execution, report};
 use crate::factory::SandboxConfig;
+use crate::import_guard::{self, Asked};
 use crate::logging::SandboxLogger;
 use crate::plan::{Guest, LaunchPlan, SITE_PACKAGES_DIR};
 use crate::surroundings::surroundings;
@@ -255,6 +256,20 @@ impl WasmHost {
 /// # Errors
 /// Only when Belljar failed.
 pub fn run_untrusted(
+    code: &str,
+    host: &WasmHost,
+    options: RunOptions<'_>,
+    logger: &SandboxLogger,
+) -> Result<SandboxResult, SandboxError> {
+    let asked = Asked { code, plan: &host.plan, session: None, depth: host.tools().depth() };
+    match import_guard::blocked(&asked, logger) {
+        Some(blocked) => Ok(blocked),
+        None => run_examined(code, host, options, logger),
+    }
+}
+
+/// The same for code that the import guard let pass.
+pub(super) fn run_examined(
     code: &str,
     host: &WasmHost,
     options: RunOptions<'_>,

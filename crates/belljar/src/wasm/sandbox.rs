@@ -9,10 +9,11 @@ use belljar_core::{
 use belljar_host::{Completions, Variable};
 use tempfile::TempDir;
 
-use super::host::{DEFAULT_CODE_NAME, Links, RunOptions, WasmHost, run_untrusted};
+use super::host::{DEFAULT_CODE_NAME, Links, RunOptions, WasmHost, run_examined};
 use super::session::Session;
 use crate::CancelHandle;
 use crate::factory::SandboxConfig;
+use crate::import_guard::{self, Asked};
 use crate::plan::{Guest, LaunchPlan};
 use crate::sandbox::{Sandbox, SandboxBase, check_source};
 use crate::snapshot::{Files, Snapshot};
@@ -126,10 +127,22 @@ impl<L: Language> WasmSandbox<L> {
     ) -> Result<SandboxResult, SandboxError> {
         check_source(code)?;
         self.base.logger.log_execution_start(L::RUNTIME, &self.base.policy, code);
-        let host = load(&mut self.host, &self.plan, &self.cache_dir, &self.cancel, &self.links)?;
-        let result = run_untrusted(code, host, options, &self.base.logger)?;
+        let result = match self.blocked(code, None) {
+            Some(blocked) => blocked,
+            None => {
+                let host =
+                    load(&mut self.host, &self.plan, &self.cache_dir, &self.cancel, &self.links)?;
+                run_examined(code, host, options, &self.base.logger)?
+            }
+        };
         self.log_execution_metrics(&result);
         Ok(result)
+    }
+
+    /// The result of code that must not run.
+    fn blocked(&self, code: &str, session: Option<Option<&str>>) -> Option<SandboxResult> {
+        let asked = Asked { code, plan: &self.plan, session, depth: self.links.tools.depth() };
+        import_guard::blocked(&asked, &self.base.logger)
     }
 
     /// Loads the interpreter now instead of with the first execution.
@@ -207,8 +220,13 @@ impl<L: Language> Sandbox for WasmSandbox<L> {
         check_source(code)?;
         let logger = self.base.logger.clone();
         logger.log_execution_start(L::RUNTIME, &self.base.policy, code);
-        let (session, host) = self.session("an execution")?;
-        let result = session.execute(host, code, name.as_deref(), &logger)?;
+        let result = match self.blocked(code, Some(self.session_id())) {
+            Some(blocked) => blocked,
+            None => {
+                let (session, host) = self.session("an execution")?;
+                session.execute(host, code, name.as_deref(), &logger)?
+            }
+        };
         self.log_execution_metrics(&result);
         Ok(result)
     }
