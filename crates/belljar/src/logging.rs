@@ -190,6 +190,26 @@ impl SandboxLogger {
         });
     }
 
+    /// An execution was kept as an artifact, or could not be.
+    pub fn log_artifact(&self, execution_id: &str, kept: &Result<String, SandboxError>) {
+        self.emit(|| match kept {
+            Ok(artifact) => tracing::info!(
+                target: TARGET,
+                event = "artifact_stored",
+                execution_id,
+                artifact,
+                "artifact stored"
+            ),
+            Err(error) => tracing::warn!(
+                target: TARGET,
+                event = "artifact_lost",
+                execution_id,
+                error = error.to_string(),
+                "artifact could not be stored"
+            ),
+        });
+    }
+
     fn emit(&self, event: impl FnOnce()) {
         match &self.dispatch {
             Some(dispatch) => tracing::dispatcher::with_default(dispatch, event),

@@ -8,20 +8,10 @@ use super::fields::Field;
 use super::issue::{FieldIssue, Origin, PolicyValidationError};
 use super::layer::{PolicyLayer, Setting};
 use super::raw::{FromRaw, Raw, bytes, count, quoted, seconds};
-
-/// Variables of other parts of Belljar that share the prefix.
-const OTHER_VARIABLES: [&str; 7] = [
-    "SANDBOX_TYPE",
-    "SANDBOX_PRESET",
-    "SANDBOX_TIMEOUT_SEC",
-    "SANDBOX_MAX_OUTPUT_KB",
-    "SANDBOX_BLOCK_DANGEROUS_IMPORTS",
-    "SANDBOX_STORE_CODE",
-    "SANDBOX_SUPPORTED_LANGUAGES",
-];
+use crate::variables;
 
 /// Another name for `SANDBOX_TIMEOUT_SECONDS`.
-const TIMEOUT_ALIAS: &str = "SANDBOX_TIMEOUT_SEC";
+const TIMEOUT_ALIAS: &str = variables::TIMEOUT_SEC.declared.name;
 
 impl PolicyLayer {
     /// Reads a policy file's text. `name` is what messages call the file.
@@ -102,7 +92,8 @@ impl PolicyLayer {
             let text = Raw::Text(value.to_owned());
             match Field::from_name(&suffix.to_ascii_lowercase()) {
                 _ if name == TIMEOUT_ALIAS => reader.field(Field::TimeoutSeconds, &text, origin),
-                _ if OTHER_VARIABLES.contains(&name) => {}
+                // The agent's tool reads its own.
+                _ if variables::is_declared(name) => {}
                 Some(Field::Env) => reader.json_env(value, &origin),
                 Some(field) => reader.field(field, &text, origin),
                 None => reader.misspelt_variable(name, origin),
@@ -192,8 +183,10 @@ impl Reader {
     }
 
     fn misspelt_variable(&mut self, name: &str, origin: Origin) {
-        let known = Field::ALL.map(Field::variable);
-        if let Some(meant) = nearest(name, known.iter().map(String::as_str)) {
+        let fields = Field::ALL.map(Field::variable);
+        let known =
+            fields.iter().map(String::as_str).chain(variables::ALL.map(|declared| declared.name));
+        if let Some(meant) = nearest(name, known) {
             let message = format!("unknown variable; did you mean `{meant}`?");
             self.issue(name, message, origin);
         }
