@@ -465,6 +465,21 @@ mod tests {
         insta::assert_snapshot!(shown.join("\n"));
     }
 
+    #[test]
+    fn the_documentation_has_the_same_table() {
+        let mut table = String::from("| variable | default | accepts | |\n|---|---|---|---|\n");
+        for Declared { name, default, accepts, about } in ALL {
+            table.push_str(&format!("| `{name}` | `{default}` | {accepts} | {about} |\n"));
+        }
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/agent-tool.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let written = page
+            .split("<!-- variables:start -->\n")
+            .nth(1)
+            .and_then(|rest| rest.split("<!-- variables:end -->").next());
+        assert_eq!(written, Some(table.as_str()), "docs/agent-tool.md should have:\n{table}");
+    }
+
     proptest! {
         #[test]
         fn no_text_panics(text in any::<String>()) {

@@ -4,12 +4,15 @@
 mod settings;
 mod text;
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use belljar_core::{PolicyLayer, RuntimeType, SandboxError, SandboxResult, Survives};
 
 pub use settings::AgentSettings;
 
+use crate::CancelHandle;
 use crate::factory::{SandboxConfig, create_sandbox};
 use crate::workspace_files;
 
@@ -20,6 +23,32 @@ pub struct Answer {
     pub text: String,
     /// Whether the code ran to its end without an error.
     pub success: bool,
+}
+
+impl Answer {
+    /// What the tool says when nothing could be run.
+    #[must_use]
+    pub fn refused(error: &SandboxError) -> Self {
+        text::refused(error)
+    }
+}
+
+/// Told, just before code starts, how to stop it.
+#[derive(Clone)]
+pub struct OnStart(Arc<dyn Fn(CancelHandle) + Send + Sync>);
+
+impl OnStart {
+    /// Has this function told.
+    #[must_use]
+    pub fn new(told: impl Fn(CancelHandle) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(told))
+    }
+}
+
+impl fmt::Debug for OnStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnStart")
+    }
 }
 
 /// Runs Python in a fresh sandbox, as the environment says, and gives what it printed, or what
@@ -41,7 +70,7 @@ pub fn run_code(code: &str, language: &str, timeout: Option<f64>) -> String {
 pub fn run_as_configured(code: &str, language: &str, timeout: Option<f64>) -> Answer {
     unharmed(|| match AgentTool::from_env() {
         Ok(tool) => tool.answer(code, language, timeout),
-        Err(error) => text::refused(&error),
+        Err(error) => Answer::refused(&error),
     })
 }
 
@@ -160,7 +189,12 @@ pub(crate) fn run_once(
         home: settings.home.clone(),
         ..SandboxConfig::default()
     };
-    let result = create_sandbox(&config)?.execute(code);
+    let mut sandbox = create_sandbox(&config)?;
+    if let Some(OnStart(told)) = &settings.on_start {
+        told(sandbox.cancel_handle());
+    }
+    let result = sandbox.execute(code);
+    drop(sandbox);
     // Only now: until here the sandbox used it.
     if let Err(error) = workspace.close() {
         tracing::warn!(target: crate::logging::TARGET, event = "workspace_left", %error);

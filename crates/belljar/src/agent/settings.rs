@@ -10,6 +10,7 @@ use belljar_core::{
     Preset, RuntimeType, SandboxError, StoreCode,
 };
 
+use super::OnStart;
 use crate::artifacts::{ArtifactStore, Redactor, Retention};
 use crate::defaults::Defaults;
 use crate::docker_settings::DockerSettings;
@@ -50,6 +51,8 @@ pub struct AgentSettings {
     pub home: Option<Home>,
     /// Where events go, if not to the program's `tracing` subscriber.
     pub logger: Option<SandboxLogger>,
+    /// Told how to stop the code that is about to start.
+    pub on_start: Option<OnStart>,
 }
 
 impl AgentSettings {
@@ -141,6 +144,7 @@ impl Reader<'_> {
             index_url: Vec::new(),
             home: None,
             logger: None,
+            on_start: None,
         })
     }
 

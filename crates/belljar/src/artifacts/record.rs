@@ -186,6 +186,10 @@ fn enforced(policy: &ExecutionPolicy, backend: Backend, redactor: &Redactor) -> 
     let resolved = resolve(policy, backend, backend.abilities().unwrap_or_default());
     let mut value =
         resolved.ok().and_then(|resolved| serde_json::to_value(resolved).ok()).unwrap_or_default();
+    if let Some(fields) = value.as_object_mut() {
+        // The workspace was a temporary one, which the result names.
+        fields.remove("mount_host_dir");
+    }
     let usual = belljar_core::PolicyValues::default().env;
     if let Some(env) = value.get_mut("env").and_then(Value::as_object_mut) {
         for (name, value) in env {

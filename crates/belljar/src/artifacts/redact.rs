@@ -334,7 +334,7 @@ mod tests {
             "Line 12: ... (output truncated)",
             "AKIA is a prefix, eyJ too; 10:30@noon",
         ] {
-            assert!(matches!(Redactor::default().text(text), Cow::Borrowed(_)), "{text}");
+            assert_eq!(redacted(text), text);
         }
     }
 

@@ -84,10 +84,18 @@ fn policy(
     let Value::Object(mut fields) = artifact.policy.clone() else {
         return Err(damaged("it is missing".to_owned()));
     };
-    // What the backend could not enforce is null; the workspace was temporary.
+    // What the backend could not enforce is null; the workspace is always a temporary one.
     fields.retain(|name, value| {
         !value.is_null() && !matches!(name.as_str(), "backend" | "mount_host_dir")
     });
+    // An artifact is a file that somebody may have written; it opens no directory by itself.
+    let data = settings.policy.mount_data_dir.as_ref().map(|path| path.display().to_string());
+    if let Some(named) = fields.get("mount_data_dir").and_then(Value::as_str)
+        && data.as_deref() != Some(named)
+    {
+        notes.push(format!("the data directory was {named}; SANDBOX_MOUNT_DATA_DIR gives it"));
+        fields.remove("mount_data_dir");
+    }
     if let Some(env) = fields.get_mut("env").and_then(Value::as_object_mut) {
         env.retain(|name, value| {
             if value != REDACTED {
