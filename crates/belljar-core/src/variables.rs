@@ -210,7 +210,7 @@ pub const ARTIFACTS_DIR: Variable<PathBuf> = Variable {
     declared: Declared {
         name: "SANDBOX_ARTIFACTS_DIR",
         default: "artifacts",
-        accepts: "a directory, which is made if it does not exist",
+        accepts: "a directory with a name of its own, made if it does not exist",
         about: "Where artifacts are kept, in the directory executions below it",
     },
     read: |text| {

@@ -210,6 +210,18 @@ impl SandboxLogger {
         });
     }
 
+    /// A temporary workspace could not be removed.
+    pub fn log_workspace_left(&self, error: &io::Error) {
+        self.emit(|| {
+            tracing::warn!(
+                target: TARGET,
+                event = "workspace_left",
+                error = error.to_string(),
+                "temporary workspace could not be removed"
+            );
+        });
+    }
+
     fn emit(&self, event: impl FnOnce()) {
         match &self.dispatch {
             Some(dispatch) => tracing::dispatcher::with_default(dispatch, event),

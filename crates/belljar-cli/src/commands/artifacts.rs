@@ -35,17 +35,17 @@ pub(crate) fn run(args: ArtifactsArgs) -> anyhow::Result<ExitCode> {
 fn list(store: &ArtifactStore, as_json: bool) -> anyhow::Result<()> {
     let files = store.list()?;
     if as_json {
-        return render::json(&files.iter().map(as_value).collect::<Vec<_>>());
+        return render::json(&files.iter().map(as_value).collect::<Result<Vec<_>, _>>()?);
     }
     let mut out = anstream::stdout().lock();
     if files.is_empty() {
         writeln!(out, "no artifacts in {}", store.path().display())?;
     }
-    for Listed { id, bytes, artifact } in &files {
+    for Listed { id, bytes, summary } in &files {
         write!(out, "{STRONG}{}{STRONG:#}  ", render::visible(id))?;
-        match artifact {
+        match summary {
             Ok(kept) => {
-                let (status, language) = (kept.result.status().as_str(), kept.language.as_str());
+                let (status, language) = (kept.status.as_str(), kept.language.as_str());
                 let size = group_digits(*bytes);
                 write!(out, "{status:<13}  {language:<10}  {:<7}", kept.backend.as_str())?;
                 writeln!(out, "  {FAINT}{size} bytes{FAINT:#}")?;
@@ -58,19 +58,14 @@ fn list(store: &ArtifactStore, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn as_value(file: &Listed) -> Value {
-    match &file.artifact {
-        Ok(kept) => json!({
-            "id": file.id,
-            "bytes": file.bytes,
-            "timestamp": kept.timestamp,
-            "language": kept.language,
-            "backend": kept.backend,
-            "status": kept.result.status(),
-            "exit_code": kept.result.exit_code(),
-        }),
-        Err(problem) => json!({ "id": file.id, "bytes": file.bytes, "unreadable": problem }),
-    }
+fn as_value(file: &Listed) -> serde_json::Result<Value> {
+    let mut value = match &file.summary {
+        Ok(summary) => serde_json::to_value(summary)?,
+        Err(problem) => json!({ "unreadable": problem }),
+    };
+    value["id"] = file.id.as_str().into();
+    value["bytes"] = file.bytes.into();
+    Ok(value)
 }
 
 fn show(store: &ArtifactStore, id: &str, as_json: bool) -> anyhow::Result<()> {

@@ -8,7 +8,10 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use belljar_core::{PolicyLayer, RuntimeType, SandboxError, SandboxResult, Survives};
+use belljar_core::text::shortened;
+use belljar_core::{
+    ExecutionPolicy, Origin, PolicyLayer, RuntimeType, SandboxError, SandboxResult, Survives,
+};
 
 pub use settings::AgentSettings;
 
@@ -152,7 +155,7 @@ impl AgentTool {
             return Err(not_offered(language, &settings.languages));
         }
         let policy = with_timeout(settings, timeout)?;
-        let result = run_once(settings, code, language, timeout)?;
+        let result = run_once(settings, &policy, code, language)?;
         if !settings.store_code.keeps(result.success()) {
             return Ok((result, None));
         }
@@ -172,15 +175,15 @@ impl AgentTool {
 /// Runs code in a fresh sandbox and a fresh directory, both gone afterwards. Keeps nothing.
 pub(crate) fn run_once(
     settings: &AgentSettings,
+    policy: &ExecutionPolicy,
     code: &str,
     language: RuntimeType,
-    timeout: Option<f64>,
 ) -> Result<SandboxResult, SandboxError> {
     let workspace = workspace_files::temporary()?;
     let config = SandboxConfig {
         runtime: language,
         backend: settings.backend,
-        policy: with_timeout(settings, timeout)?,
+        policy: policy.clone(),
         workspace: Some(workspace.path().to_owned()),
         logger: settings.logger.clone(),
         python: settings.python.clone(),
@@ -197,7 +200,7 @@ pub(crate) fn run_once(
     drop(sandbox);
     // Only now: until here the sandbox used it.
     if let Err(error) = workspace.close() {
-        tracing::warn!(target: crate::logging::TARGET, event = "workspace_left", %error);
+        settings.logger.clone().unwrap_or_default().log_workspace_left(&error);
     }
     result
 }
@@ -205,10 +208,10 @@ pub(crate) fn run_once(
 fn with_timeout(
     settings: &AgentSettings,
     timeout: Option<f64>,
-) -> Result<belljar_core::ExecutionPolicy, SandboxError> {
+) -> Result<ExecutionPolicy, SandboxError> {
     match timeout {
         Some(seconds) => {
-            let argument = belljar_core::Origin::Argument("timeout".to_owned());
+            let argument = Origin::Argument("timeout".to_owned());
             let layer = PolicyLayer::new().from_source(argument).timeout_seconds(seconds);
             Ok(settings.policy.with(layer)?)
         }
@@ -218,10 +221,7 @@ fn with_timeout(
 
 fn language_named(name: &str) -> Result<RuntimeType, SandboxError> {
     name.trim().parse().map_err(|_| SandboxError::Source {
-        problem: format!(
-            "{:?} is no language that is known here",
-            belljar_core::text::shortened(name)
-        ),
+        problem: format!("{:?} is no language that is known here", shortened(name)),
         hint: Some("the languages are python and javascript".to_owned()),
     })
 }

@@ -198,10 +198,9 @@ fn own_stderr(result: &SandboxResult, traceback: &str) -> String {
             .any(|name| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(": ")))
     };
     let limited = !matches!(result.status(), Status::Ok | Status::Error);
-    if limited && let Some(start) = text.trim_end().rfind('\n').map(|end| end + 1).or(Some(0)) {
-        if text.get(start..).is_some_and(is_notice) {
-            text.truncate(start);
-        }
+    let last = text.trim_end().rfind('\n').map_or(0, |end| end + 1);
+    if limited && text.get(last..).is_some_and(is_notice) {
+        text.truncate(last);
     }
     text
 }

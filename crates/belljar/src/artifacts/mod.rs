@@ -8,7 +8,7 @@ mod replay;
 mod store;
 
 pub use belljar_core::StoreCode;
-pub use record::{Artifact, Metadata};
+pub use record::{Artifact, Metadata, Summary};
 pub use redact::{REDACTED, Redactor};
 pub use replay::{Difference, Replay, replay};
 pub use store::{ArtifactStore, Listed, Pruned, Retention};

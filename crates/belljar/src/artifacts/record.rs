@@ -7,7 +7,7 @@ use belljar_core::limits::{
 };
 use belljar_core::units::format_bytes;
 use belljar_core::{
-    Backend, CappedText, CellValue, ExecutionPolicy, RuntimeType, SandboxResult, resolve,
+    Backend, CappedText, CellValue, ExecutionPolicy, RuntimeType, SandboxResult, Status, resolve,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -54,6 +54,21 @@ pub struct Metadata {
     pub cut: Vec<String>,
 }
 
+/// An artifact in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// When the execution ended, in UTC.
+    pub timestamp: String,
+    /// The language of its code.
+    pub language: RuntimeType,
+    /// What ran it.
+    pub backend: Backend,
+    /// How it ended.
+    pub status: Status,
+    /// With which code.
+    pub exit_code: i32,
+}
+
 impl Artifact {
     /// What is to be kept of an execution.
     pub(super) fn new(
@@ -87,6 +102,17 @@ impl Artifact {
                 code_redacted,
                 cut,
             },
+        }
+    }
+
+    /// The little a list shows.
+    pub(super) fn summary(&self) -> Summary {
+        Summary {
+            timestamp: self.timestamp.clone(),
+            language: self.language,
+            backend: self.backend,
+            status: self.result.status(),
+            exit_code: self.result.exit_code(),
         }
     }
 
@@ -157,7 +183,12 @@ pub(super) fn kept_result(
 /// The rich forms of a value are kept while they fit together.
 fn shorten_value(value: &mut CellValue, cut: &mut Vec<String>) {
     shorten(&mut value.text, "result.text", MAX_ARTIFACT_TEXT_BYTES, cut);
-    if value.json.as_ref().is_some_and(|json| json.to_string().len() > MAX_ARTIFACT_TEXT_BYTES) {
+    // What nests too deep could not be read again inside of an artifact.
+    let fits = |json: String| {
+        json.len() <= MAX_ARTIFACT_TEXT_BYTES
+            && belljar_core::json::weight(json.as_bytes()).is_some()
+    };
+    if value.json.as_ref().is_some_and(|json| !fits(json.to_string())) {
         value.json = None;
         cut.push("result.json".to_owned());
     }
@@ -242,6 +273,17 @@ mod tests {
         assert_eq!(kept.metadata.code_bytes, MAX_ARTIFACT_CODE_BYTES + 1);
         assert!(!kept.has_whole_code());
         assert!(kept.to_json().is_ok());
+    }
+
+    #[test]
+    fn a_value_that_nests_deep_can_be_read_again() {
+        let mut result = artifact("", "").result;
+        let deep = (0..120).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
+        result.result = Some(CellValue { json: Some(deep), ..CellValue::default() });
+        let policy = ExecutionPolicy::default();
+        let kept = Artifact::new("", &policy, &result, &Redactor::default(), UNIX_EPOCH);
+        assert_eq!(kept.metadata.cut, ["result.json"]);
+        assert_eq!(Artifact::from_json(&kept.to_json().unwrap()), Ok(kept));
     }
 
     #[test]

@@ -60,9 +60,8 @@ pub fn replay(
         notes.push(format!("secrets in the code were replaced by {REDACTED}"));
     }
     let policy = policy(id, artifact, settings, &mut notes)?;
-    let settings =
-        AgentSettings { backend: artifact.backend, policy: policy.clone(), ..settings.clone() };
-    let result = crate::agent::run_once(&settings, &artifact.code, artifact.language, None)?;
+    let settings = AgentSettings { backend: artifact.backend, ..settings.clone() };
+    let result = crate::agent::run_once(&settings, &policy, &artifact.code, artifact.language)?;
     let redactor = settings.redactor.and_policy(&policy);
     let result = kept_result(&result, &redactor, &mut Vec::new());
     Ok(Replay { differences: differences(&artifact.result, &result), result, notes })

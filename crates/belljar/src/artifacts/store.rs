@@ -12,7 +12,7 @@ use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
 use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, MetadataExt, OpenOptions, OpenOptionsExt};
 
 use super::name::{self, Name};
-use super::record::Artifact;
+use super::record::{Artifact, Summary};
 use super::redact::Redactor;
 
 /// The directory below the one that is configured.
@@ -40,14 +40,14 @@ pub struct ArtifactStore {
 }
 
 /// A file in a list. One that cannot be read is listed too, with the reason.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     /// The artifact's name, or the file's where it is none.
     pub id: String,
     /// The file's size.
     pub bytes: u64,
-    /// What is in it.
-    pub artifact: Result<Artifact, String>,
+    /// What is in it, or why that cannot be told.
+    pub summary: Result<Summary, String>,
 }
 
 /// What was removed.
@@ -112,14 +112,14 @@ impl ArtifactStore {
                 continue;
             }
             let bytes = entry.metadata().map_or(0, |metadata| metadata.len());
-            listed.push(match Name::of_file(&file) {
+            let (id, summary) = match Name::of_file(&file) {
                 Some(name) => {
-                    Listed { id: name.as_str().to_owned(), bytes, artifact: read(&dir, &name) }
+                    let artifact = read(&dir, &name);
+                    (name.as_str().to_owned(), artifact.map(|artifact| artifact.summary()))
                 }
-                None => {
-                    Listed { id: file, bytes, artifact: Err("it is no artifact's file".to_owned()) }
-                }
-            });
+                None => (file, Err("it is no artifact's file".to_owned())),
+            };
+            listed.push(Listed { id, bytes, summary });
         }
         listed.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(listed)
@@ -218,9 +218,13 @@ impl ArtifactStore {
         let mut found = Vec::new();
         for entry in dir.entries().map_err(|error| self.failed(&error))?.take(most) {
             let entry = entry.map_err(|error| self.failed(&error))?;
-            if let Some(name) = entry.file_name().to_str().and_then(Name::of_file) {
-                let bytes = entry.metadata().map_or(0, |metadata| metadata.len());
-                found.push(Found { name, bytes });
+            let Some(name) = entry.file_name().to_str().and_then(Name::of_file) else { continue };
+            match entry.metadata() {
+                Ok(metadata) if !metadata.is_dir() => {
+                    found.push(Found { name, bytes: metadata.len() });
+                }
+                // A directory of that name is not ours; a file may be gone by now.
+                Ok(_) | Err(_) => {}
             }
         }
         found.sort_by(|a, b| a.name.cmp(&b.name));
@@ -321,8 +325,9 @@ fn outlived(found: Vec<Found>, keep: Retention, spared: &Name) -> Vec<Found> {
         .collect()
 }
 
+/// Removes what can be removed. Fails only when nothing could be.
 fn remove(dir: &Dir, files: &[Found]) -> io::Result<Pruned> {
-    let mut pruned = Pruned::default();
+    let (mut pruned, mut failed) = (Pruned::default(), None);
     for Found { name, bytes } in files {
         match dir.remove_file(name.file()) {
             Ok(()) => {
@@ -331,10 +336,13 @@ fn remove(dir: &Dir, files: &[Found]) -> io::Result<Pruned> {
             }
             // Another process was quicker.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+            Err(error) => failed = Some(error),
         }
     }
-    Ok(pruned)
+    match failed {
+        Some(error) if pruned.removed.is_empty() => Err(error),
+        Some(_) | None => Ok(pruned),
+    }
 }
 
 /// Removes what a process that was killed has left half-written.
