@@ -1,19 +1,20 @@
-//! What the docker backend is told: the image, what a container may use, and where the engine is.
+//! What the docker backend is told about containers.
 
-/// How containers are made.
+/// Which image runs, and what its containers get. The defaults are those of the specification.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DockerSettings {
-    /// The image.
+    /// The runner image.
     pub image: String,
-    /// Whether code in a container may use the network.
+    /// Whether containers reach the network.
     pub network: bool,
-    /// Processors a container may use.
+    /// Processors, and parts of one.
     pub cpus: f64,
-    /// Memory a container may use.
+    /// Memory in bytes, unless a policy asks for less.
     pub memory_bytes: u64,
-    /// The engine's socket; `None` means `DOCKER_HOST` or one of the usual places.
+    /// The engine's socket, as a path or `unix://` address. `None` means `DOCKER_HOST`, or the
+    /// usual places.
     pub socket: Option<String>,
-    /// Whether the local backend runs the code, visibly, when there is no engine.
+    /// Whether code runs on the local backend when no engine is there. Its result says so.
     pub fallback: bool,
 }
 

@@ -36,7 +36,7 @@ pub struct SandboxConfig {
     /// Whether Pyodide runs in a worker thread, where it can be interrupted. `None` means yes, if
     /// there are worker threads.
     pub use_worker: Option<bool>,
-    /// How containers are made, for the docker backend.
+    /// What the docker backend is told about its containers.
     pub docker: DockerSettings,
     /// The name the code has in tracebacks.
     pub code_name: Option<String>,
