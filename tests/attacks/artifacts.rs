@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use belljar::artifacts::{ArtifactStore, replay};
-use belljar::core::PolicyLayer;
+use belljar::{PolicyLayer, RuntimeType};
 use support::{Agent, exclusive, skipped};
 
 /// A tool that keeps everything, on the backend that starts fastest.
@@ -278,5 +278,11 @@ fn an_artifact_that_asks_for_more_than_it_may_have() {
         let error = replay(&id, &forged, settings).expect_err("refused").to_string();
         assert!(error.contains("its policy cannot be used"), "{error}");
     }
+    let mut forged = artifact.clone();
+    forged.language = RuntimeType::Javascript;
+    let mut python_only = settings.clone();
+    python_only.languages = vec![RuntimeType::Python];
+    let error = replay(&id, &forged, &python_only).expect_err("refused").to_string();
+    assert!(error.contains("not among the languages that are offered"), "{error}");
     assert_eq!(agent.kept().len(), 1, "replaying keeps nothing");
 }

@@ -91,14 +91,16 @@ fn scenario_6_dangerous_import_blocking() {
     const CODE: &str = "import subprocess\nsubprocess.run([\"rm\", \"-rf\", \"/\"])";
     let agent = Agent::new(&[("SANDBOX_BLOCK_DANGEROUS_IMPORTS", "true")]);
     let result = agent.result(CODE);
-    assert_eq!(result.status(), Status::Blocked);
-    assert!(!result.success() && result.exit_code() != 0);
+    result.ended(Status::Blocked, 1).changed(&[], &[], &[]);
     assert_eq!(result.meta.blocked_imports, ["subprocess"]);
-    assert!(result.stderr.contains("subprocess"), "{}", result.stderr);
+    let error = result.error.as_ref().expect("an error");
+    assert_eq!(error.name, "BlockedImportError");
+    assert!(error.message.contains("`subprocess` (line 1)"), "{}", error.message);
+    assert!(result.stderr.contains(&error.message), "{}", result.stderr);
     let text = agent.says(CODE);
     assert!(text.starts_with("Error: blocked import: subprocess\n"), "{text}");
     assert!(text.contains("\nSuggestion: "), "{text}");
-    assert!(agent.logged().contains("subprocess"), "alternatives are logged: {}", agent.logged());
+    assert!(agent.logged().contains("instead of subprocess, use "), "{}", agent.logged());
     for module in ["os", "shutil", "socket"] {
         let result = agent.result(&format!("print('ran')\nimport {module}"));
         assert_eq!(result.meta.blocked_imports, [module]);

@@ -151,9 +151,6 @@ impl AgentTool {
         timeout: Option<f64>,
     ) -> Result<(SandboxResult, Option<SandboxError>), SandboxError> {
         let settings = &self.settings;
-        if !settings.languages.contains(&language) {
-            return Err(not_offered(language, &settings.languages));
-        }
         let policy = with_timeout(settings, timeout)?;
         let result = run_once(settings, &policy, code, language)?;
         if !settings.store_code.keeps(result.success()) {
@@ -179,6 +176,9 @@ pub(crate) fn run_once(
     code: &str,
     language: RuntimeType,
 ) -> Result<SandboxResult, SandboxError> {
+    if !settings.languages.contains(&language) {
+        return Err(not_offered(language, &settings.languages));
+    }
     let workspace = workspace_files::temporary()?;
     let config = SandboxConfig {
         runtime: language,

@@ -56,10 +56,14 @@ impl Redactor {
     fn new(known: BTreeSet<String>) -> Self {
         let mut all = BTreeSet::new();
         for secret in known {
-            // Whoever prints a variable may have lost the line end at its end.
-            for form in [secret.trim(), secret.as_str()] {
+            // Whoever prints a variable may have lost the line end at its end, or show it as a
+            // string in code, where quotes, backslashes and line ends are escaped.
+            let trimmed = secret.trim().to_owned();
+            let escaped = Value::from(trimmed.as_str()).to_string();
+            let escaped = escaped.trim_matches('"').to_owned();
+            for form in [trimmed, escaped, secret] {
                 if form.len() >= MIN_SECRET_BYTES && form != REDACTED {
-                    all.insert(form.to_owned());
+                    all.insert(form);
                 }
             }
         }
@@ -354,6 +358,13 @@ mod tests {
         let redactor = Redactor::of_variables([("TOKEN", "tell-nobody"), ("PATH", "/usr/bin")]);
         assert_eq!(format!("{redactor:?}"), "Redactor { known: 1 }");
         assert_eq!(redactor.text("/usr/bin tell-nobody."), "/usr/bin [redacted].");
+    }
+
+    #[test]
+    fn a_secret_is_known_as_a_string_in_code_too() {
+        let redactor = Redactor::of_variables([("TOKEN", "two\nlines\\here\n")]);
+        assert_eq!(redactor.text("print('two\\nlines\\\\here')"), "print('[redacted]')");
+        assert_eq!(redactor.text("two\nlines\\here."), "[redacted].");
     }
 
     #[test]
