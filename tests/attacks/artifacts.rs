@@ -278,7 +278,7 @@ fn an_artifact_that_asks_for_more_than_it_may_have() {
         let error = replay(&id, &forged, settings).expect_err("refused").to_string();
         assert!(error.contains("its policy cannot be used"), "{error}");
     }
-    let mut forged = artifact.clone();
+    let mut forged = artifact;
     forged.language = RuntimeType::Javascript;
     let mut python_only = settings.clone();
     python_only.languages = vec![RuntimeType::Python];

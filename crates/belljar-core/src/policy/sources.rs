@@ -262,7 +262,8 @@ fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a 
     names
         .map(|name| (edit_distance(typed, name), name))
         .filter(|(distance, name)| *distance <= name.len() / 3)
-        .min_by_key(|(distance, _)| *distance)
+        // Half a name is more likely than another one that is as far away.
+        .min_by_key(|(distance, name)| (!name.starts_with(typed), *distance))
         .map(|(_, name)| name)
 }
 

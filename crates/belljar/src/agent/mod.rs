@@ -283,6 +283,14 @@ mod tests {
     }
 
     #[test]
+    fn the_functions_that_read_the_environment_give_text_too() {
+        let text = run_code("1", "cobol", None);
+        assert!(text.starts_with("Error: "), "{text}");
+        let text = run_python_code("1", Some(f64::NAN));
+        assert!(text.starts_with("Error: "), "{text}");
+    }
+
+    #[test]
     fn timeouts_that_are_none() {
         let tool = tool(&[]);
         for timeout in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e30] {
