@@ -2,13 +2,13 @@
 //! links, and secrets that end up on disk. Every attack has its permitted twin in the same test.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
 use belljar::artifacts::{ArtifactStore, replay};
 use belljar::{PolicyLayer, RuntimeType};
-use support::{Agent, exclusive, skipped};
+use support::{Agent, both_users, exclusive, skipped};
 
 /// A tool that keeps everything, on the backend that starts fastest.
 fn keeper(more: &[(&str, &str)]) -> Agent {
@@ -142,6 +142,27 @@ fn directories_that_cannot_be_written() {
     fs::set_permissions(agent.dir().join("artifacts/executions"), PermissionsExt::from_mode(0o777))
         .expect("it is ours");
     assert!(agent.says("print('result')").contains("other users may write to it"));
+}
+
+both_users! {
+    /// Root may write everywhere; an ordinary user is told that he may not.
+    fn directories_without_permission() {
+        let _guard = exclusive();
+        let agent = Agent::new(&[("SANDBOX_STORE_CODE", "always")]);
+        let dir = agent.dir().join("artifacts");
+        fs::create_dir(&dir).expect("a directory");
+        fs::set_permissions(&dir, PermissionsExt::from_mode(0o500)).expect("it is ours");
+        let text = agent.says("print('result')");
+        if fs::metadata("/proc/self").expect("/proc").uid() == 0 {
+            assert_eq!(text, "result\n");
+        } else {
+            assert!(text.starts_with("result\n[note]\nthis execution was not kept: "), "{text}");
+            assert!(text.contains("Permission denied"), "{text}");
+        }
+        fs::set_permissions(&dir, PermissionsExt::from_mode(0o700)).expect("it is ours");
+        assert_eq!(agent.says("print('result')"), "result\n");
+        assert!(!agent.kept().is_empty());
+    }
 }
 
 /// A file system with room for next to nothing.
