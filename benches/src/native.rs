@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use belljar::{
-    Backend, ExecutionPolicy, Preset, Sandbox, SandboxConfig, SandboxError, create_sandbox,
+    AgentSettings, AgentTool, Backend, ExecutionPolicy, Preset, RuntimeType, Sandbox,
+    SandboxConfig, SandboxError, create_sandbox,
 };
 
 use crate::compare::Native;
@@ -54,11 +55,16 @@ pub fn measure(
         succeed(sandbox.execute(HELLO)?)?;
         Ok(start.elapsed())
     })?;
+    let tool = tool(settings)?;
+    let called = timed(rounds / 2, Duration::ZERO, || {
+        succeed(tool.execute(HELLO, RuntimeType::Python, None)?)
+    })?;
     let bare = compared(rounds / 2, || native.run_once(HELLO))?;
     let rows = [
         (WHAT.to_owned(), spare),
         (format!("{WHAT}, one right after another"), hurried),
         (format!("{WHAT}, first of its sandbox"), alone),
+        ("native: a call of the agent's tool".to_owned(), called),
     ];
     let bubblewrap = compared(rounds / 2, || native.run_in_bubblewrap(HELLO));
     if let Err(why) = &bubblewrap {
@@ -72,6 +78,13 @@ pub fn measure(
         }
     }
     Ok(())
+}
+
+/// What an agent calls: every call makes a sandbox and a directory, and removes both.
+fn tool(settings: &Settings) -> Result<AgentTool, SandboxError> {
+    let mut agent = AgentSettings::from_variables([("SANDBOX_STORE_CODE", "never")])?;
+    agent.home = Some(settings.home.clone());
+    Ok(AgentTool::new(agent))
 }
 
 /// A sandbox that has its zygote.

@@ -1,115 +1,212 @@
 //! Capability: Sandbox Code Execution.
 //!
-//! "Local" is the native backend: a subprocess, and a jail around it. `duration` is
-//! `SandboxResult::duration`, in seconds.
+//! Every scenario goes through the tool an agent is given. "Local" is the native backend: a
+//! subprocess, and a jail around it. `ExecutionResult` is `SandboxResult`; its `duration`, in
+//! seconds, is a view of it.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::Instant;
 
-use belljar::{PolicyLayer, SandboxConfig, SandboxLogger, Status, create_sandbox};
-use support::{Cells, Expect, Jar, processes_of};
+use belljar::{RuntimeType, SandboxResult, Status};
+use serde_json::Value;
+use support::{Agent, Expect, processes_of};
 
 /// What starting an interpreter and a busy machine may add.
 const SLOWNESS_SECONDS: f64 = 2.0;
 
 #[test]
 fn scenario_1_local_execution() {
-    let result = Jar::native().open().run("print('Hello')");
+    let agent = Agent::new(&[]);
+    let result = agent.result("print('Hello')");
     result.printed("Hello\n");
-    assert_eq!(result.meta.runtime, "local");
+    assert_eq!(result.meta.runtime, "local", "nothing set, and no Docker needed");
     assert!(result.duration() > 0.0 && result.duration() < 1.0, "{} s", result.duration());
+    assert_eq!(agent.says("print('Hello')"), "Hello\n");
+    assert_eq!(agent.says("6 * 7"), "42");
+    assert_eq!(agent.says("x = 1"), "(no output)");
 }
 
 // Scenario 2, Docker Execution: not yet
 
 #[test]
 fn scenario_3_timeout_enforcement() {
-    let jar = Jar::native().timeout(Duration::from_secs(5));
-    let result = jar.open().run("while True:\n    pass");
+    let agent = Agent::new(&[("SANDBOX_TIMEOUT_SEC", "5")]);
+    let result = agent.result("while True:\n    pass");
     result.ended(Status::Timeout, -1);
     assert!(result.meta.timed_out);
     assert!(result.stderr.contains("Timeout: timed out after 5 s"), "{}", result.stderr);
     let duration = result.duration();
     assert!((5.0..5.0 + SLOWNESS_SECONDS).contains(&duration), "{duration} s");
-    assert_eq!(processes_of(jar.workspace()), Vec::<String>::new());
+    assert_eq!(processes_of(Path::new(&result.workspace_path)), Vec::<String>::new());
+    let start = Instant::now();
+    let text = agent.tool().run_python_code("while True:\n    pass", Some(1.0));
+    assert!(start.elapsed().as_secs_f64() < 1.0 + SLOWNESS_SECONDS, "the argument wins");
+    assert!(text.starts_with("Error: timed out after 1 s\n"), "{text}");
+    assert!(text.contains("\nSuggestion: look for a loop that does not end"), "{text}");
 }
 
 #[test]
 fn scenario_4_output_truncation() {
-    let jar = Jar::native().with(|layer| layer.stdout_max_bytes(10 * 1024));
-    let result = jar.open().run("for i in range(100000):\n    print(f'Line {i}: ' + 'X' * 100)");
-    result.ended(Status::Ok, 0);
-    assert_eq!(result.stdout.len(), 10 * 1024);
-    assert!(result.stdout.starts_with("Line 0: XXX"));
-    assert!(result.stdout.ends_with("... (output truncated)"));
-    assert!(result.meta.truncated);
+    const CODE: &str = "for i in range(100000):\n    print(f\"Line {i}: \" + \"X\" * 100)";
+    for (variables, kib) in [(&[][..], 10), (&[("SANDBOX_MAX_OUTPUT_KB", "3")][..], 3)] {
+        let agent = Agent::new(variables);
+        let result = agent.result(CODE);
+        result.ended(Status::Ok, 0);
+        assert_eq!(result.stdout.len(), kib * 1024);
+        assert!(result.stdout.starts_with("Line 0: XXX"));
+        assert!(result.stdout.ends_with("... (output truncated)"));
+        assert!(result.meta.truncated);
+        assert_eq!(agent.says(CODE), result.stdout);
+        let loud = agent.result("import sys; sys.stderr.write('E' * 100_000)");
+        assert_eq!((loud.stderr.len(), loud.meta.truncated), (kib * 1024, true));
+    }
 }
 
 #[test]
 fn scenario_5_non_zero_exit_code() {
-    let result = Jar::native().open().run("raise ValueError(\"Something went wrong\")");
+    let agent = Agent::new(&[]);
+    let result = agent.result("raise ValueError(\"Something went wrong\")");
     result.raised("ValueError", "Something went wrong");
     let traceback = "Traceback (most recent call last):\n  File \"<sandbox>\", line 1, in <module>\n    \
                      raise ValueError(\"Something went wrong\")\nValueError: Something went wrong\n";
     assert_eq!((result.exit_code(), result.stderr.as_str()), (1, traceback));
     assert!(!result.success());
+    assert_eq!(
+        agent.says("print('so far')\nraise ValueError(\"Something went wrong\")"),
+        "Error: ValueError: Something went wrong\n\
+         Traceback (most recent call last):\n  File \"<sandbox>\", line 2, in <module>\n    \
+         raise ValueError(\"Something went wrong\")\nValueError: Something went wrong\n\
+         [stdout]\nso far\n\
+         Suggestion: correct the code at the last line of the traceback and call again"
+    );
+    let exited = agent.result("import sys; sys.exit(3)");
+    exited.ended(Status::Error, 3);
 }
 
-/// What the variable `SANDBOX_BLOCK_DANGEROUS_IMPORTS=true` sets.
 #[test]
 fn scenario_6_dangerous_import_blocking() {
-    let variables = [("SANDBOX_BLOCK_DANGEROUS_IMPORTS", "true")];
-    let jar = Jar::native().with(|layer| {
-        layer.merge(PolicyLayer::from_variables(variables).expect("a good variable"))
-    });
-    let (logger, log) = SandboxLogger::captured();
-    let config = SandboxConfig { logger: Some(logger), ..jar.config() };
-    let code = "import subprocess\nsubprocess.run([\"rm\", \"-rf\", \"/\"])";
-    let result = create_sandbox(&config).expect("a sandbox").run(code);
+    const CODE: &str = "import subprocess\nsubprocess.run([\"rm\", \"-rf\", \"/\"])";
+    let agent = Agent::new(&[("SANDBOX_BLOCK_DANGEROUS_IMPORTS", "true")]);
+    let result = agent.result(CODE);
     result.ended(Status::Blocked, 1).changed(&[], &[], &[]);
     assert_eq!(result.meta.blocked_imports, ["subprocess"]);
     let error = result.error.as_ref().expect("an error");
     assert_eq!(error.name, "BlockedImportError");
-    let message = "the code was not run, because it imports `subprocess` (line 1); instead of \
-                   subprocess, use Python itself for what the program would do, or a tool that \
-                   the host offers";
-    assert_eq!(error.message, message);
-    assert_eq!(result.stderr, format!("BlockedImportError: {message}\n"));
-    let logged = log.events().iter().any(|event| {
-        event["event_type"] == "blocked_import"
-            && event["detail"].as_str().is_some_and(|detail| detail.contains("instead of"))
-    });
-    assert!(logged, "suggestions are logged");
-    for blocked in ["os", "shutil", "socket"] {
-        jar.open().run(&format!("import {blocked}")).ended(Status::Blocked, 1);
+    assert!(error.message.contains("`subprocess` (line 1)"), "{}", error.message);
+    assert!(result.stderr.contains(&error.message), "{}", result.stderr);
+    let text = agent.says(CODE);
+    assert!(text.starts_with("Error: blocked import: subprocess\n"), "{text}");
+    assert!(text.contains("\nSuggestion: "), "{text}");
+    assert!(agent.logged().contains("instead of subprocess, use "), "{}", agent.logged());
+    for module in ["os", "shutil", "socket"] {
+        let result = agent.result(&format!("print('ran')\nimport {module}"));
+        assert_eq!(result.meta.blocked_imports, [module]);
+        assert_eq!(result.stdout, "", "nothing of it runs");
     }
-    let own = Jar::native().with(|layer| layer.block_imports(["json"]));
-    own.open().run("import json").ended(Status::Blocked, 1);
-    own.open().run("import os; print(os.sep)").printed("/\n");
+    assert_eq!(agent.says("import math; print(math.pi > 3)"), "True\n");
+    let configured = Agent::new(&[("SANDBOX_BLOCK_IMPORTS", "math")]);
+    assert_eq!(configured.result("import math").meta.blocked_imports, ["math"]);
+    assert_eq!(configured.says("import os; print(os.sep)"), "/\n");
+    assert_eq!(Agent::new(&[]).says("import subprocess; print('allowed')"), "allowed\n");
 }
 
 // Scenario 7, Missing Docker Daemon: not yet
 
-/// Who removes a workspace is who made it: here the test's jar. Only `run_python_code` makes one
-/// itself: not yet.
 #[test]
 fn scenario_8_working_directory_isolation() {
-    let jar = Jar::native();
+    let agent = Agent::new(&[]);
     let code = "with open(\"test.txt\", \"w\") as f:\n    f.write(\"data\")\n\
-                import os\nprint(os.getcwd())";
-    let result = jar.open().run(code);
-    result.printed("/app\n").changed(&["test.txt"], &[], &[]);
-    assert_eq!(jar.read("test.txt"), "data");
+                import os\nprint(os.getcwd(), open('test.txt').read())";
+    let result = agent.result(code);
+    result.printed("/app data\n").changed(&["test.txt"], &[], &[]);
     assert!(!Path::new("test.txt").exists(), "not in the project");
-    let escape = jar.open().run(&format!(
-        "open({:?}, 'w')",
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("test.txt").display().to_string()
-    ));
+    assert!(!Path::new(&result.workspace_path).exists(), "cleaned up");
+    assert_eq!(agent.says("import os; print(os.listdir())"), "[]\n", "every call is a new one");
+    let inside = Path::new(env!("CARGO_MANIFEST_DIR")).join("test.txt");
+    let escape = agent.result(&format!("open({:?}, 'w')", inside.display().to_string()));
     assert_eq!(escape.error.as_ref().map(|error| &*error.name), Some("FileNotFoundError"));
-    let workspace = jar.workspace().to_owned();
-    drop(jar);
-    assert!(!workspace.exists(), "nothing holds it");
+    assert!(!inside.exists() && !Path::new(&escape.workspace_path).exists());
 }
 
-// Scenario 9, Execution Artifact Storage: not yet
-// Scenario 10, Multi-Language Support: not yet
+#[test]
+fn scenario_9_execution_artifact_storage() {
+    let (good, bad) = ("print('fine')", "print('so far'); 1 / 0");
+    for (policy, after_good, after_bad) in [("on_error", 0, 1), ("always", 1, 2), ("never", 0, 0)] {
+        let agent = Agent::new(&[("SANDBOX_STORE_CODE", policy)]);
+        assert_eq!(agent.says(good), "fine\n");
+        assert_eq!(agent.kept().len(), after_good, "{policy}");
+        let _ = agent.says(bad);
+        assert_eq!(agent.kept().len(), after_bad, "{policy}");
+        if policy == "never" {
+            assert!(!agent.dir().join("artifacts").exists(), "nothing at all is written");
+        }
+    }
+    assert_eq!(Agent::new(&[]).tool().settings().store_code, belljar::StoreCode::OnError);
+
+    let agent = Agent::new(&[]);
+    let _ = agent.says(bad);
+    let [file] = &agent.kept()[..] else { panic!("one artifact: {:?}", agent.kept()) };
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let (timestamp, hash) = name.split_once('_').expect("<timestamp>_<hash>.json");
+    assert!(timestamp.starts_with("20") && timestamp.ends_with('Z'), "{name}");
+    assert!(hash.len() >= 12 + ".json".len() && hash.ends_with(".json"), "{name}");
+    let mode = fs::metadata(file).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let artifact: Value =
+        serde_json::from_str(&fs::read_to_string(file).expect("a text")).expect("valid JSON");
+    assert_eq!(artifact["code"], bad);
+    assert_eq!(artifact["language"], "python");
+    assert_eq!(artifact["backend"], "native");
+    assert_eq!(artifact["result"]["exit_code"], 1);
+    assert_eq!(artifact["result"]["stdout"], "so far\n");
+    assert_eq!(artifact["result"]["error"]["name"], "ZeroDivisionError");
+    assert_eq!(artifact["policy"]["timeout_seconds"], 30.0);
+    assert!(artifact["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')));
+    let execution = &artifact["metadata"]["execution_id"];
+    assert_eq!(*execution, artifact["result"]["meta"]["execution_id"]);
+    // No credentials: tests/attacks/artifacts.rs has more of this.
+    let agent = Agent::new(&[("SANDBOX_STORE_CODE", "always"), ("MY_API_KEY", "correct-horse")]);
+    let _ = agent.says("key = 'correct-horse'; print(key)");
+    let kept = fs::read_to_string(&agent.kept()[0]).expect("a text");
+    assert!(!kept.contains("correct-horse") && kept.contains("[redacted]"), "{kept}");
+}
+
+#[test]
+fn scenario_10_multi_language_support() {
+    const CODE: &str = "console.log('Hi')";
+    for backend in ["local", "wasm"] {
+        let variables =
+            [("SANDBOX_TYPE", backend), ("SANDBOX_SUPPORTED_LANGUAGES", "python,javascript")];
+        let agent = Agent::new(&variables);
+        assert_eq!(agent.tool().run_code(CODE, "javascript", None), "Hi\n");
+        let result =
+            agent.tool().execute(CODE, RuntimeType::Javascript, None).expect("the host is fine");
+        result.printed("Hi\n");
+        assert_eq!(result.meta.runtime, backend);
+        assert_eq!(result.meta.language, RuntimeType::Javascript);
+        assert_eq!(fields(&result), fields(&agent.result("print('Hi')")), "on {backend}");
+        let failed = agent.tool().run_code("throw new TypeError('no')", "javascript", None);
+        assert!(failed.starts_with("Error: TypeError: no\n"), "{failed}");
+    }
+    let python_only = Agent::new(&[("SANDBOX_SUPPORTED_LANGUAGES", "python")]);
+    let refused = python_only.tool().run_code(CODE, "javascript", None);
+    assert!(refused.contains("javascript is not among the languages that are offered"));
+}
+
+/// The names of everything in a result.
+fn fields(result: &SandboxResult) -> BTreeSet<String> {
+    fn walk(prefix: &str, value: &Value, names: &mut BTreeSet<String>) {
+        let Value::Object(fields) = value else { return };
+        for (name, value) in fields {
+            let name = format!("{prefix}.{name}");
+            walk(&name, value, names);
+            names.insert(name);
+        }
+    }
+    let mut names = BTreeSet::new();
+    walk("", &serde_json::to_value(result).expect("JSON"), &mut names);
+    names
+}

@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod agent;
 mod sessions;
 
 use std::path::PathBuf;
@@ -8,6 +9,9 @@ use belljar::core::units;
 use belljar::{Backend, Defaults, LogFormat, Preset, RuntimeType, SandboxConfig, SandboxError};
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use agent::{
+    AgentArgs, AgentCommand, ArtifactsArgs, ArtifactsCommand, PruneArtifactsArgs,
+};
 pub(crate) use sessions::{
     ModelArgs, PruneArgs, ReplArgs, ResumeArgs, SessionArgs, SessionCommand, ToolArgs,
 };
@@ -35,6 +39,10 @@ pub(crate) enum Command {
     Repl(ReplArgs),
     /// List, copy, save, resume or remove sessions
     Session(SessionArgs),
+    /// The tool of an agent: code in, text out, configured by variables
+    Tool(AgentArgs),
+    /// List, show, replay or remove executions that the tool has kept
+    Artifacts(ArtifactsArgs),
     /// Serve sandboxes to another program, over JSON-RPC
     Serve(ServeArgs),
     /// Show, validate or describe policies

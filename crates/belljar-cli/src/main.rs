@@ -39,6 +39,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Check(args) => commands::check::run(args),
         Command::Repl(args) => commands::repl::run(args),
         Command::Session(args) => commands::session::run(args),
+        Command::Tool(args) => commands::agent::run(&args),
+        Command::Artifacts(args) => commands::artifacts::run(args),
         Command::Serve(args) => commands::serve::run(&args),
         Command::Policy(args) => commands::policy::run(args),
         Command::Packages(args) => commands::packages::run(args),

@@ -85,6 +85,78 @@ fn the_help_of_the_shell_and_of_sessions() {
 }
 
 #[test]
+fn the_help_of_the_tool_and_of_artifacts() {
+    let place = Place::new();
+    let shown: Vec<String> = [
+        &["tool", "--help"][..],
+        &["tool", "run-python", "--help"],
+        &["tool", "run-code", "--help"],
+        &["artifacts", "--help"],
+        &["artifacts", "replay", "--help"],
+        &["artifacts", "prune", "--help"],
+    ]
+    .iter()
+    .map(|args| place.belljar(args))
+    .collect();
+    insta::assert_snapshot!(shown.join("\n"));
+}
+
+#[test]
+fn the_variables_of_the_tool() {
+    insta::assert_snapshot!(Place::new().belljar(&["tool", "variables"]));
+}
+
+/// Whatever a variable is set to, the tool answers with text, and nothing runs.
+#[test]
+fn variables_that_are_wrong() {
+    let place = Place::new();
+    let list = place.command(&["tool", "variables", "--json"]).output().unwrap();
+    let list: Vec<serde_json::Value> = serde_json::from_slice(&list.stdout).unwrap();
+    assert_eq!(list.len(), 15);
+    for variable in &list {
+        let name = variable["name"].as_str().unwrap();
+        for value in ["", " ", "\u{1f4a5} ?/.."] {
+            let mut command = place.command(&["tool", "run-python", "-c", "print('ran')"]);
+            let shown = place.shown(command.env(name, value));
+            let begin =
+                "exit 1\n--- stdout\nError: the environment is not valid; nothing was run\n";
+            assert!(shown.starts_with(&format!("{begin}  {name}: is ")), "{shown}");
+            assert!(shown.contains(variable["accepts"].as_str().unwrap()), "{shown}");
+            assert!(
+                shown.ends_with(
+                    "`belljar tool variables` lists every variable and what it accepts\n"
+                )
+            );
+        }
+    }
+    let mut several = place.command(&["tool", "run-python", "-c", "1"]);
+    several.envs([
+        ("SANDBOX_MAX_OUTPUT_KB", "-1"),
+        ("DOCKER_CPU_LIMIT", "NaN"),
+        ("SANDBOX_MEMORY", "1"),
+    ]);
+    insta::assert_snapshot!(place.shown(&mut several));
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "nothing was written");
+}
+
+#[test]
+fn there_are_no_artifacts_yet() {
+    let place = Place::new();
+    insta::assert_snapshot!(place.belljar(&["artifacts", "list"]), @r"
+    exit 0
+    --- stdout
+    no artifacts in artifacts/executions
+    ");
+    insta::assert_snapshot!(place.belljar(&["artifacts", "prune"]), @r"
+    exit 0
+    --- stdout
+    nothing to remove
+    ");
+    assert!(place.belljar(&["artifacts", "list", "--json"]).ends_with("[]\n"));
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "asking must not write");
+}
+
+#[test]
 fn there_are_no_sessions_yet() {
     let place = Place::new();
     insta::assert_snapshot!(place.belljar(&["session", "list"]), @r"

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::backend::{Backend, Rule};
 use crate::policy::PolicyValidationError;
+use crate::variables::BadVariable;
 
 /// What is left after an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,9 @@ pub enum SandboxError {
     #[error(transparent)]
     PolicyValidation(#[from] PolicyValidationError),
 
+    /// Environment variables have values they do not accept.
+    #[error("the environment is not valid; nothing was run{}", listed(.0))]
+    Variables(Vec<BadVariable>),
     /// The host failed during an execution.
     #[error(transparent)]
     Execution(#[from] SandboxExecutionError),
@@ -178,6 +182,16 @@ pub enum SandboxError {
         hint: Option<String>,
     },
 
+    /// A kept execution cannot be found, read or used.
+    #[error("the artifact `{id}` cannot be used: {problem}; nothing was run")]
+    Artifact {
+        /// What was asked for.
+        id: String,
+        /// What is wrong.
+        problem: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
     /// A tool cannot be registered.
     #[error("the tool {name:?} cannot be offered: {problem}; nothing was run")]
     Tool {
@@ -262,6 +276,9 @@ impl SandboxError {
             Self::PolicyValidation(_) => {
                 Some("`belljar policy schema` describes every field".to_owned())
             }
+            Self::Variables(_) => {
+                Some("`belljar tool variables` lists every variable and what it accepts".to_owned())
+            }
             Self::Execution(error) => error.hint.clone(),
             Self::BackendUnavailable { hint, .. }
             | Self::ArtifactNotFound { hint, .. }
@@ -271,6 +288,7 @@ impl SandboxError {
             | Self::Cache { hint, .. }
             | Self::Session { hint, .. }
             | Self::Snapshot { hint, .. }
+            | Self::Artifact { hint, .. }
             | Self::Package { hint, .. } => hint.clone(),
             Self::Unenforceable { rule: Rule::Imports, .. } => {
                 Some("leave block_imports away: the import guard reads Python only".to_owned())
@@ -304,6 +322,11 @@ impl SandboxError {
             }
         }
     }
+}
+
+/// Each on a line of its own.
+fn listed(variables: &[BadVariable]) -> String {
+    variables.iter().map(|bad| format!("\n  {bad}")).collect()
 }
 
 /// A file's name as part of a sentence.
@@ -382,6 +405,15 @@ mod tests {
                 hint: hint.clone(),
             },
             SandboxError::Snapshot { path: None, problem: "it is JavaScript's".into(), hint },
+            SandboxError::Variables(vec![BadVariable {
+                name: "DOCKER_CPU_LIMIT".into(),
+                problem: "is empty; it accepts a number".into(),
+            }]),
+            SandboxError::Artifact {
+                id: "2026".into(),
+                problem: "two begin like that".into(),
+                hint: Some("write more of it".into()),
+            },
             SandboxError::Tool { name: "a b".into(), problem: "it is no identifier".into() },
             SandboxError::NotInSession { wanted: "a snapshot".into() },
             SandboxError::Suspended { pending: vec![3] },

@@ -19,6 +19,7 @@ pub mod result;
 pub mod text;
 pub mod tools;
 pub mod units;
+pub mod variables;
 
 pub use backend::{Abilities, Backend, Rule};
 pub use error::{SandboxError, SandboxExecutionError, Survives};
@@ -33,3 +34,4 @@ pub use result::{
 };
 pub use text::{CappedBytes, CappedText, TRUNCATION_MARKER};
 pub use tools::{ToolAnswer, ToolCall, ToolFailure, ToolLimits, ToolOutcome, ToolUsage};
+pub use variables::{BadVariable, StoreCode};

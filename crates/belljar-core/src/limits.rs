@@ -237,3 +237,35 @@ pub const MAX_WHEEL_FILES: usize = 50_000;
 
 /// A custom guest given by `wasm_binary_path`. Known CPython builds are under 100 MiB.
 pub const MAX_WASM_BYTES: u64 = 512 * 1024 * 1024;
+
+/// The name of a container image: a registry accepts 255 characters for the name alone; a digest
+/// comes on top.
+pub const MAX_IMAGE_NAME_BYTES: usize = 384;
+
+/// Least memory of a container: Docker's own minimum.
+pub const MIN_CONTAINER_MEMORY_BYTES: u64 = 6 * 1024 * 1024;
+
+/// Most memory of a container: a tebibyte.
+pub const MAX_CONTAINER_MEMORY_BYTES: u64 = 1024 * 1024 * 1024 * 1024;
+
+/// The code of an execution that is kept as an artifact. Longer code is cut and cannot be replayed.
+pub const MAX_ARTIFACT_CODE_BYTES: usize = 1024 * 1024;
+
+/// Each text of a result that is kept as an artifact: stdout, stderr, message, traceback, value.
+pub const MAX_ARTIFACT_TEXT_BYTES: usize = 256 * 1024;
+
+/// Names of changed files that an artifact lists.
+pub const MAX_ARTIFACT_FILES: usize = 1000;
+
+/// One artifact: all of the above, escaped as JSON at worst sixfold.
+pub const MAX_ARTIFACT_BYTES: u64 = 32 * 1024 * 1024;
+
+/// Artifacts that are looked at when one is stored, so that a full directory does not make every
+/// call slow.
+pub const MAX_ARTIFACTS_LOOKED_AT: usize = 10_000;
+
+/// What the agent's tool says about a failure, besides the code's own output.
+pub const MAX_TOOL_TRACEBACK_BYTES: usize = 4 * 1024;
+
+/// The code's own output in what the agent's tool says about a failure: its end.
+pub const MAX_TOOL_FAILURE_OUTPUT_BYTES: usize = 4 * 1024;

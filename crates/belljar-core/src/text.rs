@@ -6,6 +6,16 @@ use serde::{Deserialize, Serialize};
 /// What truncated output ends with.
 pub const TRUNCATION_MARKER: &str = "... (output truncated)";
 
+/// A text as a message shows it: not longer than a line.
+#[must_use]
+pub fn shortened(text: &str) -> String {
+    const SHOWN: usize = 60;
+    if text.len() <= SHOWN {
+        return text.to_owned();
+    }
+    format!("{}…", &text[..text.floor_char_boundary(SHOWN)])
+}
+
 /// Collects bytes up to a cap. What does not fit is counted and dropped; it never costs memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CappedBytes {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use belljar_core::{Backend, ExecutionPolicy, RuntimeType, SandboxError};
 use belljar_host::LineSink;
 
+use crate::docker_settings::DockerSettings;
 use crate::home::Home;
 use crate::logging::SandboxLogger;
 use crate::plan::LaunchPlan;
@@ -35,6 +36,8 @@ pub struct SandboxConfig {
     /// Whether Pyodide runs in a worker thread, where it can be interrupted. `None` means yes, if
     /// there are worker threads.
     pub use_worker: Option<bool>,
+    /// What the docker backend is told about its containers.
+    pub docker: DockerSettings,
     /// The name the code has in tracebacks.
     pub code_name: Option<String>,
     /// Belljar's own directory, if not the one the environment names.

@@ -4,8 +4,11 @@
 //! [`Sandbox::execute`] gives a [`SandboxResult`]. A guest's failure, of whatever kind, is an `Ok`
 //! result; an [`SandboxError`] means that Belljar or the caller failed.
 
+pub mod agent;
+pub mod artifacts;
 mod choice;
 mod defaults;
+mod docker_settings;
 #[cfg(target_os = "linux")]
 mod drivers;
 mod execution_id;
@@ -34,6 +37,8 @@ pub mod wasm;
 pub mod workspace;
 mod workspace_files;
 
+pub use agent::{AgentSettings, AgentTool, run_code, run_python_code};
+pub use artifacts::{Artifact, ArtifactStore, StoreCode};
 pub use belljar_core as core;
 pub use belljar_core::{
     Backend, CellValue, DANGEROUS_IMPORTS, ExecutionPolicy, Field, FieldIssue, GuestError, Meta,
@@ -44,6 +49,7 @@ pub use belljar_core::{
 pub use belljar_host::{CancelHandle, Completions, LineSink, Variable};
 pub use choice::jail_report;
 pub use defaults::Defaults;
+pub use docker_settings::DockerSettings;
 pub use factory::{SandboxConfig, create_sandbox};
 pub use files::WorkspaceFiles;
 pub use home::Home;

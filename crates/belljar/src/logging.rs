@@ -193,6 +193,38 @@ impl SandboxLogger {
         });
     }
 
+    /// An execution was kept as an artifact, or could not be.
+    pub fn log_artifact(&self, execution_id: &str, kept: &Result<String, SandboxError>) {
+        self.emit(|| match kept {
+            Ok(artifact) => tracing::info!(
+                target: TARGET,
+                event = "artifact_stored",
+                execution_id,
+                artifact,
+                "artifact stored"
+            ),
+            Err(error) => tracing::warn!(
+                target: TARGET,
+                event = "artifact_lost",
+                execution_id,
+                error = error.to_string(),
+                "artifact could not be stored"
+            ),
+        });
+    }
+
+    /// A temporary workspace could not be removed.
+    pub fn log_workspace_left(&self, error: &io::Error) {
+        self.emit(|| {
+            tracing::warn!(
+                target: TARGET,
+                event = "workspace_left",
+                error = error.to_string(),
+                "temporary workspace could not be removed"
+            );
+        });
+    }
+
     fn emit(&self, event: impl FnOnce()) {
         match &self.dispatch {
             Some(dispatch) => tracing::dispatcher::with_default(dispatch, event),

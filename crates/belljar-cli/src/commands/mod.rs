@@ -1,5 +1,7 @@
 //! One module per command.
 
+pub(crate) mod agent;
+pub(crate) mod artifacts;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod doctor;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::fields::Network;
+use crate::text::shortened;
 use crate::units;
 
 /// A value before its field has looked at it.
@@ -60,9 +61,9 @@ fn unsigned(raw: &Raw, parse: fn(&str) -> Result<u64, String>) -> Result<u64, St
             u64::try_from(*number).map_err(|_| format!("{number} is far too large"))
         }
         Raw::HugeInt(digits) if digits.starts_with('-') => {
-            Err(format!("must be greater than 0, but is {}", shorten(digits)))
+            Err(format!("must be greater than 0, but is {}", shortened(digits)))
         }
-        Raw::HugeInt(digits) => Err(format!("{} is far too large", shorten(digits))),
+        Raw::HugeInt(digits) => Err(format!("{} is far too large", shortened(digits))),
         Raw::Text(text) => match text.trim().parse::<i128>() {
             Ok(number) => unsigned(&Raw::Int(number), parse),
             Err(_) => parse(text),
@@ -86,7 +87,7 @@ pub(super) fn seconds(raw: &Raw) -> Result<f64, String> {
         Raw::Float(number) => Ok(*number),
         #[expect(clippy::cast_precision_loss, reason = "the limit is far below 2^53")]
         Raw::Int(number) => Ok(*number as f64),
-        Raw::HugeInt(digits) => Err(format!("{} is far too large", shorten(digits))),
+        Raw::HugeInt(digits) => Err(format!("{} is far too large", shortened(digits))),
         Raw::Text(text) => units::parse_seconds(text),
         Raw::Str(text) => Err(format!(
             "must be a number of seconds, but is the string {}; write it without quotes",
@@ -221,13 +222,5 @@ impl FromRaw for Network {
 
 /// A string as a message shows it: quoted, escaped, and not longer than a line.
 pub(super) fn quoted(text: &str) -> String {
-    format!("{:?}", shorten(text))
-}
-
-fn shorten(text: &str) -> String {
-    const SHOWN: usize = 60;
-    if text.len() <= SHOWN {
-        return text.to_owned();
-    }
-    format!("{}…", &text[..text.floor_char_boundary(SHOWN)])
+    format!("{:?}", shortened(text))
 }

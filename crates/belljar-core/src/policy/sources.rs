@@ -8,22 +8,13 @@ use super::fields::Field;
 use super::issue::{FieldIssue, Origin, PolicyValidationError};
 use super::layer::{PolicyLayer, Setting};
 use super::raw::{FromRaw, Raw, bytes, count, quoted, seconds};
-
-/// Variables of other parts of Belljar that share the prefix.
-const OTHER_VARIABLES: [&str; 6] = [
-    "SANDBOX_TYPE",
-    "SANDBOX_PRESET",
-    "SANDBOX_TIMEOUT_SEC",
-    "SANDBOX_MAX_OUTPUT_KB",
-    "SANDBOX_STORE_CODE",
-    "SANDBOX_SUPPORTED_LANGUAGES",
-];
+use crate::variables;
 
 /// Another name for `SANDBOX_TIMEOUT_SECONDS`.
-const TIMEOUT_ALIAS: &str = "SANDBOX_TIMEOUT_SEC";
+const TIMEOUT_ALIAS: &str = variables::TIMEOUT_SEC.declared.name;
 
 /// Adds [`DANGEROUS_IMPORTS`](super::DANGEROUS_IMPORTS) to `SANDBOX_BLOCK_IMPORTS`.
-const DANGEROUS_VARIABLE: &str = "SANDBOX_BLOCK_DANGEROUS_IMPORTS";
+const DANGEROUS_VARIABLE: &str = variables::BLOCK_DANGEROUS_IMPORTS.declared.name;
 
 impl PolicyLayer {
     /// Reads a policy file's text. `name` is what messages call the file.
@@ -105,7 +96,8 @@ impl PolicyLayer {
             match Field::from_name(&suffix.to_ascii_lowercase()) {
                 _ if name == TIMEOUT_ALIAS => reader.field(Field::TimeoutSeconds, &text, origin),
                 _ if name == DANGEROUS_VARIABLE => reader.dangerous_imports(&text, origin),
-                _ if OTHER_VARIABLES.contains(&name) => {}
+                // The agent's tool reads its own.
+                _ if variables::is_declared(name) => {}
                 Some(Field::Env) => reader.json_env(value, &origin),
                 Some(field) => reader.field(field, &text, origin),
                 None => reader.misspelt_variable(name, origin),
@@ -202,8 +194,9 @@ impl Reader {
     }
 
     fn misspelt_variable(&mut self, name: &str, origin: Origin) {
-        let known = Field::ALL.map(Field::variable);
-        let known = known.iter().map(String::as_str).chain([DANGEROUS_VARIABLE]);
+        let fields = Field::ALL.map(Field::variable);
+        let known =
+            fields.iter().map(String::as_str).chain(variables::ALL.map(|declared| declared.name));
         if let Some(meant) = nearest(name, known) {
             let message = format!("unknown variable; did you mean `{meant}`?");
             self.issue(name, message, origin);
@@ -280,7 +273,8 @@ fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a 
     names
         .map(|name| (edit_distance(typed, name), name))
         .filter(|(distance, name)| *distance <= name.len() / 3)
-        .min_by_key(|(distance, _)| *distance)
+        // Half a name is more likely than another one that is as far away.
+        .min_by_key(|(distance, name)| (!name.starts_with(typed), *distance))
         .map(|(_, name)| name)
 }
 

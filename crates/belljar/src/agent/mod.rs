@@ -1,0 +1,302 @@
+//! The tool an agent is given: code in, text out. It never fails; what goes wrong is part of the
+//! text, with what to do about it.
+
+mod settings;
+mod text;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use belljar_core::text::shortened;
+use belljar_core::{
+    ExecutionPolicy, Origin, PolicyLayer, RuntimeType, SandboxError, SandboxResult, Survives,
+};
+
+pub use settings::AgentSettings;
+
+use crate::CancelHandle;
+use crate::factory::{SandboxConfig, create_sandbox};
+use crate::workspace_files;
+
+/// What the tool says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// For the agent.
+    pub text: String,
+    /// Whether the code ran to its end without an error.
+    pub success: bool,
+}
+
+impl Answer {
+    /// What the tool says when nothing could be run.
+    #[must_use]
+    pub fn refused(error: &SandboxError) -> Self {
+        text::refused(error)
+    }
+}
+
+/// Told, just before code starts, how to stop it.
+#[derive(Clone)]
+pub struct OnStart(Arc<dyn Fn(CancelHandle) + Send + Sync>);
+
+impl OnStart {
+    /// Has this function told.
+    #[must_use]
+    pub fn new(told: impl Fn(CancelHandle) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(told))
+    }
+}
+
+impl fmt::Debug for OnStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnStart")
+    }
+}
+
+/// Runs Python in a fresh sandbox, as the environment says, and gives what it printed, or what
+/// went wrong and what to do about it. `timeout` is in seconds; `None` means
+/// `SANDBOX_TIMEOUT_SEC`.
+#[must_use]
+pub fn run_python_code(code: &str, timeout: Option<f64>) -> String {
+    run_code(code, RuntimeType::Python.as_str(), timeout)
+}
+
+/// The same for code in a language of `SANDBOX_SUPPORTED_LANGUAGES`.
+#[must_use]
+pub fn run_code(code: &str, language: &str, timeout: Option<f64>) -> String {
+    run_as_configured(code, language, timeout).text
+}
+
+/// The same, and whether it went well.
+#[must_use]
+pub fn run_as_configured(code: &str, language: &str, timeout: Option<f64>) -> Answer {
+    unharmed(|| match AgentTool::from_env() {
+        Ok(tool) => tool.answer(code, language, timeout),
+        Err(error) => Answer::refused(&error),
+    })
+}
+
+/// The tool with its settings. Every call is a fresh sandbox in a fresh directory.
+#[derive(Debug, Clone)]
+pub struct AgentTool {
+    settings: AgentSettings,
+}
+
+impl AgentTool {
+    /// As the process's environment says.
+    ///
+    /// # Errors
+    /// When it says something that is not valid.
+    pub fn from_env() -> Result<Self, SandboxError> {
+        AgentSettings::from_env().map(Self::new)
+    }
+
+    /// With settings of the caller's.
+    #[must_use]
+    pub const fn new(settings: AgentSettings) -> Self {
+        Self { settings }
+    }
+
+    /// What it was made with.
+    #[must_use]
+    pub const fn settings(&self) -> &AgentSettings {
+        &self.settings
+    }
+
+    /// As [`run_python_code`].
+    #[must_use]
+    pub fn run_python_code(&self, code: &str, timeout: Option<f64>) -> String {
+        self.answer(code, RuntimeType::Python.as_str(), timeout).text
+    }
+
+    /// As [`run_code`].
+    #[must_use]
+    pub fn run_code(&self, code: &str, language: &str, timeout: Option<f64>) -> String {
+        self.answer(code, language, timeout).text
+    }
+
+    /// The same, and whether it went well.
+    #[must_use]
+    pub fn answer(&self, code: &str, language: &str, timeout: Option<f64>) -> Answer {
+        unharmed(|| {
+            let ran = language_named(language)
+                .and_then(|language| self.run_and_keep(code, language, timeout));
+            match ran {
+                Ok((result, note)) => text::of(&result, note.as_ref()),
+                Err(error) => text::refused(&error),
+            }
+        })
+    }
+
+    /// Runs code and gives the whole result. An artifact that could not be kept is logged.
+    ///
+    /// # Errors
+    /// When Belljar or the caller failed; whatever the code does is a result.
+    pub fn execute(
+        &self,
+        code: &str,
+        language: RuntimeType,
+        timeout: Option<f64>,
+    ) -> Result<SandboxResult, SandboxError> {
+        self.run_and_keep(code, language, timeout).map(|(result, _)| result)
+    }
+
+    /// Runs code and keeps an artifact if it is to be kept. The second value says why it could not
+    /// be: the result is not lost for that.
+    fn run_and_keep(
+        &self,
+        code: &str,
+        language: RuntimeType,
+        timeout: Option<f64>,
+    ) -> Result<(SandboxResult, Option<SandboxError>), SandboxError> {
+        let settings = &self.settings;
+        let policy = with_timeout(settings, timeout)?;
+        let result = run_once(settings, &policy, code, language)?;
+        if !settings.store_code.keeps(result.success()) {
+            return Ok((result, None));
+        }
+        let kept = settings.artifacts.store(
+            code,
+            &policy,
+            &result,
+            &settings.redactor,
+            settings.retention,
+        );
+        let logger = settings.logger.clone().unwrap_or_default();
+        logger.log_artifact(&result.meta.execution_id, &kept);
+        Ok((result, kept.err()))
+    }
+}
+
+/// Runs code in a fresh sandbox and a fresh directory, both gone afterwards. Keeps nothing.
+pub(crate) fn run_once(
+    settings: &AgentSettings,
+    policy: &ExecutionPolicy,
+    code: &str,
+    language: RuntimeType,
+) -> Result<SandboxResult, SandboxError> {
+    if !settings.languages.contains(&language) {
+        return Err(not_offered(language, &settings.languages));
+    }
+    let workspace = workspace_files::temporary()?;
+    let config = SandboxConfig {
+        runtime: language,
+        backend: settings.backend,
+        policy: policy.clone(),
+        workspace: Some(workspace.path().to_owned()),
+        logger: settings.logger.clone(),
+        python: settings.python.clone(),
+        index_url: settings.index_url.clone(),
+        docker: settings.docker.clone(),
+        home: settings.home.clone(),
+        ..SandboxConfig::default()
+    };
+    let mut sandbox = create_sandbox(&config)?;
+    if let Some(OnStart(told)) = &settings.on_start {
+        told(sandbox.cancel_handle());
+    }
+    let result = sandbox.execute(code);
+    drop(sandbox);
+    // Only now: until here the sandbox used it.
+    if let Err(error) = workspace.close() {
+        settings.logger.clone().unwrap_or_default().log_workspace_left(&error);
+    }
+    result
+}
+
+fn with_timeout(
+    settings: &AgentSettings,
+    timeout: Option<f64>,
+) -> Result<ExecutionPolicy, SandboxError> {
+    match timeout {
+        Some(seconds) => {
+            let argument = Origin::Argument("timeout".to_owned());
+            let layer = PolicyLayer::new().from_source(argument).timeout_seconds(seconds);
+            Ok(settings.policy.with(layer)?)
+        }
+        None => Ok(settings.policy.clone()),
+    }
+}
+
+fn language_named(name: &str) -> Result<RuntimeType, SandboxError> {
+    name.trim().parse().map_err(|_| SandboxError::Source {
+        problem: format!("{:?} is no language that is known here", shortened(name)),
+        hint: Some("the languages are python and javascript".to_owned()),
+    })
+}
+
+fn not_offered(language: RuntimeType, offered: &[RuntimeType]) -> SandboxError {
+    let names: Vec<&str> = offered.iter().map(|language| language.as_str()).collect();
+    SandboxError::Source {
+        problem: format!("{language} is not among the languages that are offered"),
+        hint: Some(format!(
+            "write it in {}, or set SANDBOX_SUPPORTED_LANGUAGES",
+            names.join(" or ")
+        )),
+    }
+}
+
+/// A panic is a mistake of Belljar's, and no reason to take the agent down.
+fn unharmed(body: impl FnOnce() -> Answer) -> Answer {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+        let said = panic
+            .downcast_ref::<&str>()
+            .map(ToString::to_string)
+            .or_else(|| panic.downcast_ref::<String>().cloned());
+        text::refused(&SandboxError::Internal {
+            problem: said.unwrap_or_else(|| "a panic without a message".to_owned()),
+            survives: Survives::OtherSandboxes,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(variables: &[(&str, &str)]) -> AgentTool {
+        AgentTool::new(AgentSettings::from_variables(variables.iter().copied()).unwrap())
+    }
+
+    #[test]
+    fn a_panic_is_told() {
+        let answer = unharmed(|| panic!("the {} is broken", "jar"));
+        assert!(!answer.success);
+        insta::assert_snapshot!(answer.text, @r"
+        Error: internal error: the jar is broken; this sandbox is gone; other sandboxes are unaffected, and the workspace may hold what the code wrote
+        Suggestion: this is a bug in Belljar; please report it with the message above
+        ");
+    }
+
+    #[test]
+    fn languages_that_are_unknown_or_not_offered() {
+        let tool = tool(&[("SANDBOX_SUPPORTED_LANGUAGES", "python")]);
+        insta::assert_snapshot!(tool.run_code("1", "cobol\u{1b}", None), @r#"
+        Error: the code cannot be run: "cobol\u{1b}" is no language that is known here; nothing was run
+        Suggestion: the languages are python and javascript
+        "#);
+        insta::assert_snapshot!(tool.run_code("1", "javascript", None), @r"
+        Error: the code cannot be run: javascript is not among the languages that are offered; nothing was run
+        Suggestion: write it in python, or set SANDBOX_SUPPORTED_LANGUAGES
+        ");
+    }
+
+    #[test]
+    fn the_functions_that_read_the_environment_give_text_too() {
+        let text = run_code("1", "cobol", None);
+        assert!(text.starts_with("Error: "), "{text}");
+        let text = run_python_code("1", Some(f64::NAN));
+        assert!(text.starts_with("Error: "), "{text}");
+    }
+
+    #[test]
+    fn timeouts_that_are_none() {
+        let tool = tool(&[]);
+        for timeout in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e30] {
+            let text = tool.run_python_code("print(1)", Some(timeout));
+            assert!(text.starts_with("Error: the policy is not valid"), "{timeout}: {text}");
+        }
+        insta::assert_snapshot!(tool.run_python_code("print(1)", Some(-1.0)));
+    }
+}
