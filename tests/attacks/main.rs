@@ -3,6 +3,7 @@
 //! memory and the descriptors it had before, and still works.
 #![expect(clippy::expect_used, reason = "helpers of tests fail by panicking")]
 
+mod docker;
 mod environment;
 mod files;
 mod interpreter;

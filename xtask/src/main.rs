@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 mod codegen;
+mod docker;
 mod guest;
 mod test;
 mod wasm;

@@ -87,7 +87,7 @@ impl Backend {
         };
         match self {
             Self::Wasm => Some(Abilities::all().without(Rule::Imports)),
-            Self::Native | Self::Pyodide => Some(Abilities::of(&[
+            Self::Native | Self::Pyodide | Self::Docker => Some(Abilities::of(&[
                 Time,
                 Memory,
                 Processes,
@@ -97,7 +97,6 @@ impl Backend {
                 Network,
                 Tools,
             ])),
-            Self::Docker => Some(Abilities::of(&[Time, Memory, Processes, Output, Network, Tools])),
             Self::E2b => Some(Abilities::of(&[Time, Output])),
             Self::Daemon | Self::Auto => None,
         }

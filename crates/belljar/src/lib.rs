@@ -6,6 +6,9 @@
 
 mod choice;
 mod defaults;
+#[cfg(all(target_os = "linux", feature = "docker"))]
+pub mod docker;
+mod docker_settings;
 #[cfg(target_os = "linux")]
 mod drivers;
 mod execution_id;
@@ -42,6 +45,7 @@ pub use belljar_core::{
 pub use belljar_host::{CancelHandle, Completions, LineSink, Variable};
 pub use choice::jail_report;
 pub use defaults::Defaults;
+pub use docker_settings::DockerSettings;
 pub use factory::{SandboxConfig, create_sandbox};
 pub use home::Home;
 pub use logging::{LogFormat, SandboxLogger, SecurityEvent};

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use belljar_core::{
-    Backend, ExecutionPolicy, PolicyLayer, ResolvedPolicy, RuntimeType, SandboxError, resolve,
+    Backend, ExecutionPolicy, PolicyLayer, ResolvedPolicy, Rule, RuntimeType, SandboxError, resolve,
 };
 use serde::{Serialize, Serializer};
 
@@ -36,6 +36,13 @@ pub struct LaunchPlan {
     #[cfg(target_os = "linux")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jail: Option<belljar_jail::JailPlan>,
+    /// The container around a guest that is in one.
+    #[cfg(all(target_os = "linux", feature = "docker"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<crate::docker::ContainerPlan>,
+    /// The backend that was asked for, where it was not there and this one stands in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback_from: Option<Backend>,
 }
 
 /// What runs inside a sandbox.
@@ -48,6 +55,8 @@ pub enum Guest {
     File(PathBuf),
     /// A program of this machine.
     Program(PathBuf),
+    /// What an image holds.
+    Image(String),
 }
 
 /// A host directory a guest sees.
@@ -69,7 +78,15 @@ impl LaunchPlan {
     /// When the backend cannot enforce the policy or a directory cannot be used.
     pub fn new(config: &SandboxConfig) -> Result<Self, SandboxError> {
         let backend = choice::settle(config);
-        let abilities = backend.abilities().unwrap_or_default();
+        let mut abilities = backend.abilities().unwrap_or_default();
+        let mut wanted = with_workspace(config)?;
+        #[cfg(all(target_os = "linux", feature = "docker"))]
+        if backend == Backend::Docker {
+            if crate::docker::has_network(&wanted, &config.docker) {
+                abilities = abilities.without(Rule::Network);
+            }
+            wanted = crate::docker::with_settings(&wanted, &config.docker)?;
+        }
         let policy = match backend {
             Backend::Daemon => return Err(crate::factory::unavailable(backend)),
             Backend::Wasm
@@ -77,7 +94,7 @@ impl LaunchPlan {
             | Backend::Pyodide
             | Backend::Docker
             | Backend::E2b
-            | Backend::Auto => resolve(&with_workspace(config)?, backend, abilities)?,
+            | Backend::Auto => resolve(&wanted, backend, abilities)?,
         };
         let workspace = workspace::check_workspace(policy.mount_host_dir())?;
         let plan = Self {
@@ -89,8 +106,11 @@ impl LaunchPlan {
             policy,
             #[cfg(target_os = "linux")]
             jail: None,
+            #[cfg(all(target_os = "linux", feature = "docker"))]
+            container: None,
+            fallback_from: None,
         };
-        plan.with_jail(config)
+        plan.with_jail(config)?.with_container(config)
     }
 
     #[cfg(target_os = "linux")]
@@ -109,6 +129,21 @@ impl LaunchPlan {
         };
         self.guest = Guest::Program(jail.program.clone());
         self.jail = Some(jail);
+        Ok(self)
+    }
+
+    #[cfg(all(target_os = "linux", feature = "docker"))]
+    fn with_container(mut self, config: &SandboxConfig) -> Result<Self, SandboxError> {
+        if self.backend == Backend::Docker {
+            let container = crate::docker::container_plan(&self, config)?;
+            self.guest = Guest::Image(container.image.clone());
+            self.container = Some(container);
+        }
+        Ok(self)
+    }
+
+    #[cfg(not(all(target_os = "linux", feature = "docker")))]
+    fn with_container(self, _: &SandboxConfig) -> Result<Self, SandboxError> {
         Ok(self)
     }
 

@@ -2,6 +2,8 @@
 
 pub(crate) mod bench;
 pub(crate) mod check;
+#[cfg(target_os = "linux")]
+pub(crate) mod docker;
 pub(crate) mod doctor;
 mod explain;
 pub(crate) mod generate;

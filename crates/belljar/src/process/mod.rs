@@ -11,3 +11,4 @@ pub(crate) mod launch;
 pub(crate) mod pipes;
 mod report;
 pub(crate) mod sandbox;
+pub(crate) mod wire;
