@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use belljar::{Backend, DockerSettings, SandboxConfig, SandboxError, create_sandbox};
-use support::{Jar, engine};
+use support::{Jar, engine, exclusive};
 
 /// The error of a configuration, with its hint.
 fn complaint(config: &SandboxConfig) -> String {
@@ -94,6 +94,7 @@ fn a_socket_that_speaks_something_else() {
 fn an_image_that_is_not_there() {
     let jar = Jar::new();
     let Some(mut config) = jar.docker("an_image_that_is_not_there") else { return };
+    let _alone = exclusive();
     config.docker.image = "belljar-no-such-image:1".to_owned();
     insta::assert_snapshot!(complaint(&config), @r"
     the docker backend cannot be used: there is no image `belljar-no-such-image:1`; nothing was run
@@ -107,6 +108,7 @@ fn an_image_that_is_not_there() {
 fn an_image_without_python() {
     let jar = Jar::new();
     let Some(mut config) = jar.docker("an_image_without_python") else { return };
+    let _alone = exclusive();
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("empty"), "").expect("a file");
     let tar = dir.path().join("image.tar");
@@ -127,10 +129,12 @@ fn an_image_without_python() {
 fn a_workspace_of_roots() {
     let jar = Jar::new();
     let Some(config) = jar.docker("a_workspace_of_roots") else { return };
+    let _alone = exclusive();
     let own = tempfile::tempdir().expect("a directory");
     let config = SandboxConfig { workspace: Some(own.path().to_owned()), ..config };
     let ran = create_sandbox(&config).and_then(|mut sandbox| sandbox.execute("open('f', 'w')"));
-    let is_roots = std::os::unix::fs::MetadataExt::uid(&own.path().metadata().expect("a directory")) == 0;
+    let is_roots =
+        std::os::unix::fs::MetadataExt::uid(&own.path().metadata().expect("a directory")) == 0;
     match ran {
         Err(SandboxError::Workspace { problem, .. }) => {
             assert!(is_roots && problem == "it belongs to root, and no container runs as root");

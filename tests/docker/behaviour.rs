@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use belljar::{RuntimeType, SandboxConfig, Status, create_sandbox};
 use serde_json::Value;
-use support::{Cells, Expect, Jar, Lines, cancelled};
+use support::{Cells, Expect, Jar, Lines, cancelled, exclusive};
 
 #[test]
 fn a_session_keeps_its_state_and_survives_an_interrupt() {
@@ -12,6 +12,7 @@ fn a_session_keeps_its_state_and_survives_an_interrupt() {
     let Some(config) = jar.docker("a_session_keeps_its_state_and_survives_an_interrupt") else {
         return;
     };
+    let _alone = exclusive();
     let (lines, sink) = Lines::listen();
     let config = SandboxConfig { on_stdout: Some(sink), ..config };
     let mut session = create_sandbox(&config).expect("a sandbox");
@@ -28,6 +29,7 @@ fn a_session_keeps_its_state_and_survives_an_interrupt() {
 fn javascript_runs_in_node() {
     let jar = Jar::new();
     let Some(config) = jar.docker("javascript_runs_in_node") else { return };
+    let _alone = exclusive();
     let config = SandboxConfig { runtime: RuntimeType::Javascript, ..config };
     let mut sandbox = create_sandbox(&config).expect("a sandbox");
     match sandbox.execute("console.log('Hi'); require('fs').writeFileSync('f', 'x'); 6 * 7") {
@@ -47,6 +49,7 @@ fn javascript_runs_in_node() {
 fn how_a_process_ends_is_told() {
     let jar = Jar::new();
     let Some(config) = jar.docker("how_a_process_ends_is_told") else { return };
+    let _alone = exclusive();
     let mut sandbox = create_sandbox(&config).expect("a sandbox");
     sandbox.run("import os; os._exit(5)").ended(Status::Error, 5);
     let killed = sandbox.run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)");

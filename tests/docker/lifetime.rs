@@ -33,15 +33,21 @@ fn a_second_run_finds_a_container_ready_and_shares_nothing_with_the_first() {
     sandbox.run("import builtins; builtins.left = 1; open('/tmp/left', 'w').close()").printed("");
     let first = first.elapsed();
     eventually("one is in reserve", || {
-        engine(&["ps", "--quiet", "--filter", &format!("label=dev.belljar.pid={}", std::process::id())])
-            .lines()
-            .count()
+        engine(&[
+            "ps",
+            "--quiet",
+            "--filter",
+            &format!("label=dev.belljar.pid={}", std::process::id()),
+        ])
+        .lines()
+        .count()
             == 1
     });
     // Until its driver has loaded.
     std::thread::sleep(Duration::from_secs(1));
     let second = Instant::now();
-    let code = "import builtins, os; print(hasattr(builtins, 'left'), os.listdir('/tmp'), os.listdir())";
+    let code =
+        "import builtins, os; print(hasattr(builtins, 'left'), os.listdir('/tmp'), os.listdir())";
     sandbox.run(code).printed("False [] []\n");
     let second = second.elapsed();
     assert!(second < first, "{second:?} after {first:?}");
@@ -129,7 +135,8 @@ fn orphans_of_a_crashed_belljar_are_collected_and_others_are_not() {
     let stat = std::fs::read_to_string("/proc/1/stat").expect("a process");
     let started = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(19));
     let of_the_living = container(1, started.expect("a time"));
-    let foreign = engine(&["run", "--detach", "--network", "none", &settings.image, "sleep", "600"]);
+    let foreign =
+        engine(&["run", "--detach", "--network", "none", &settings.image, "sleep", "600"]);
     assert_eq!(belljar::docker::prune(&settings).expect("an engine"), 2);
     let left = engine(&["ps", "--all", "--quiet", "--no-trunc"]);
     assert!(!left.contains(&orphan) && !left.contains(&former), "{left}");

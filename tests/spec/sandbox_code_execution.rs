@@ -6,9 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use belljar::{
-    Backend, DockerSettings, SandboxConfig, SandboxResult, Status, create_sandbox,
-};
+use belljar::{Backend, DockerSettings, SandboxConfig, SandboxResult, Status, create_sandbox};
 use serde_json::Value;
 use support::{Cells, Expect, Jar, containers, eventually, processes_of};
 

@@ -54,7 +54,11 @@ pub fn engine(arguments: &[&str]) -> String {
         .args(arguments)
         .output()
         .expect("the engine's client");
-    assert!(said.status.success(), "docker {arguments:?}: {}", String::from_utf8_lossy(&said.stderr));
+    assert!(
+        said.status.success(),
+        "docker {arguments:?}: {}",
+        String::from_utf8_lossy(&said.stderr)
+    );
     String::from_utf8_lossy(&said.stdout).trim().to_owned()
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use belljar::{
-    Backend, DockerSettings, ExecutionPolicy, Home, JavaScriptSandbox, PolicyLayer, Preset, PythonSandbox, Sandbox,
-    SandboxConfig, SandboxError, SandboxResult, Tools, create_sandbox,
+    Backend, DockerSettings, ExecutionPolicy, Home, JavaScriptSandbox, PolicyLayer, Preset,
+    PythonSandbox, Sandbox, SandboxConfig, SandboxError, SandboxResult, Tools, create_sandbox,
 };
 use serde_json::Value;
 use tempfile::TempDir;

@@ -25,8 +25,7 @@ const PACKAGES: [(&str, &str); 2] = [("docker.io", "dockerd"), ("debootstrap", "
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Parts of a system that no test looks at.
-const USELESS: [&str; 4] =
-    ["var/cache/apt", "usr/share/doc", "usr/share/locale", "usr/share/man"];
+const USELESS: [&str; 4] = ["var/cache/apt", "usr/share/doc", "usr/share/locale", "usr/share/man"];
 
 /// A running engine. Dropping it stops it.
 pub struct Engine {

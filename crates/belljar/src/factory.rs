@@ -145,8 +145,7 @@ fn instead_of_a_container(
 ) -> Result<Box<dyn Sandbox>, SandboxError> {
     tracing::warn!(target: crate::logging::TARGET, event = "fallback", to = "local", reason = %why);
     let local = SandboxConfig { backend: Backend::Native, ..config.clone() };
-    let plan =
-        LaunchPlan { fallback_from: Some(Backend::Docker), ..LaunchPlan::new(&local)? };
+    let plan = LaunchPlan { fallback_from: Some(Backend::Docker), ..LaunchPlan::new(&local)? };
     in_a_process(plan, &local)
 }
 

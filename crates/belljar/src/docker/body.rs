@@ -25,9 +25,9 @@ const OWN_PROCESSES: u64 = 1;
 
 /// What the engine is asked to make. `pipes` is the folder on the host that holds the pipes.
 pub(super) fn body(plan: &ContainerPlan, user: &str, pipes: &str) -> ContainerCreateBody {
-    let limit = plan.process_memory_bytes.map_or("unlimited".to_owned(), |bytes| {
-        (bytes / 1024).to_string()
-    });
+    let limit = plan
+        .process_memory_bytes
+        .map_or("unlimited".to_owned(), |bytes| (bytes / 1024).to_string());
     let entrypoint = ["/bin/sh", "-c", BOOT, HOSTNAME, &limit].map(str::to_owned).to_vec();
     ContainerCreateBody {
         image: Some(plan.image.clone()),
@@ -93,7 +93,10 @@ const fn network_mode(plan: &ContainerPlan) -> &'static str {
     if plan.network { "bridge" } else { "none" }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a float that is too large becomes the largest")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a float that is too large becomes the largest"
+)]
 fn nano_cpus(plan: &ContainerPlan) -> i64 {
     (plan.cpus * 1e9).round() as i64
 }

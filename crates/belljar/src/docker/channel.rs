@@ -63,8 +63,7 @@ impl Channel {
         // Nobody but us gets here, so that the pipes themselves can be open to the container's
         // user, who may be another.
         let private: Permissions = PermissionsExt::from_mode(0o700);
-        let folder =
-            tempfile::Builder::new().prefix("belljar-").permissions(private).tempdir()?;
+        let folder = tempfile::Builder::new().prefix("belljar-").permissions(private).tempdir()?;
         let pipes = pipes(folder.path());
         fs::create_dir(&pipes)?;
         fs::set_permissions(&pipes, Permissions::from_mode(0o755))?;
@@ -191,7 +190,10 @@ mod tests {
         assert!(child.wait().unwrap().success());
         let mut heard = [0; 12];
         protocol.read_exact(&mut heard).unwrap();
-        assert_eq!((&heard, &*text(stdout), &*text(stderr)), (b"heard hello\n", "printed\n", "error\n"));
+        assert_eq!(
+            (&heard, &*text(stdout), &*text(stderr)),
+            (b"heard hello\n", "printed\n", "error\n")
+        );
         assert_eq!(protocol.read(&mut heard).unwrap(), 0, "it has hung up");
     }
 

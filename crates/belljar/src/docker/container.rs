@@ -168,9 +168,8 @@ impl Container {
         self.is_frozen = true;
         self.note_peak();
         let id = self.id.clone();
-        let frozen = self
-            .engine
-            .ask(FREEZING, |docker| async move { docker.pause_container(&id).await });
+        let frozen =
+            self.engine.ask(FREEZING, |docker| async move { docker.pause_container(&id).await });
         if frozen.is_err() && self.look().ok().flatten().is_none() {
             let id = self.id.clone();
             let killed = self
@@ -195,10 +194,8 @@ impl Process for Container {
         let id = self.id.clone();
         let options = KillContainerOptionsBuilder::default().signal("SIGINT").build();
         // Fails only when it has ended, which is noticed elsewhere.
-        self.engine.tell(
-            |docker| async move { docker.kill_container(&id, Some(options)).await },
-            || {},
-        );
+        self.engine
+            .tell(|docker| async move { docker.kill_container(&id, Some(options)).await }, || {});
     }
 
     fn end(&mut self) -> Ended {

@@ -178,7 +178,9 @@ impl Facts {
         }
         let options = info.security_options.clone().unwrap_or_default();
         let has = |name: &str| {
-            options.iter().any(|option| option.split(',').any(|part| part == format!("name={name}")))
+            options
+                .iter()
+                .any(|option| option.split(',').any(|part| part == format!("name={name}")))
         };
         if has("rootless") || has("userns") {
             return Err("it maps user ids, so that files in the workspace would be of somebody \
@@ -388,7 +390,10 @@ mod tests {
 
     #[test]
     fn an_engine_that_cannot_limit_is_refused() {
-        assert_eq!(Facts::of(&info(&["name=seccomp,profile=default"])), Ok(Facts { seccomp: true }));
+        assert_eq!(
+            Facts::of(&info(&["name=seccomp,profile=default"])),
+            Ok(Facts { seccomp: true })
+        );
         assert_eq!(Facts::of(&info(&[])), Ok(Facts { seccomp: false }));
         assert!(Facts::of(&SystemInfo::default()).is_err());
         assert!(Facts::of(&SystemInfo { pids_limit: None, ..info(&[]) }).is_err());

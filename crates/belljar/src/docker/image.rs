@@ -60,7 +60,9 @@ pub fn make_image(
     made.map_err(|refused| SandboxError::BackendUnavailable {
         backend: Backend::Docker,
         reason: format!("the image `{name}` cannot be made: {refused}"),
-        hint: Some("a base image with python3 needs no network, as in `--base python:3-slim`".to_owned()),
+        hint: Some(
+            "a base image with python3 needs no network, as in `--base python:3-slim`".to_owned(),
+        ),
     })
 }
 
@@ -108,9 +110,9 @@ fn build(
         engine.follow(
             MAKING,
             |docker, said| async move {
-                let told = docker.build_image(options, None, Some(tar)).map(|step| {
-                    step.map(|step| (step.stream.or(step.status), step.error_detail))
-                });
+                let told = docker
+                    .build_image(options, None, Some(tar))
+                    .map(|step| step.map(|step| (step.stream.or(step.status), step.error_detail)));
                 relay(told, &said).await
             },
             progress,

@@ -13,7 +13,10 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 pub(crate) enum Wire {
     Socket(UnixStream),
     #[cfg_attr(not(feature = "docker"), expect(dead_code, reason = "only containers have them"))]
-    Pipes { from_driver: File, to_driver: File },
+    Pipes {
+        from_driver: File,
+        to_driver: File,
+    },
 }
 
 impl Wire {
