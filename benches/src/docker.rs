@@ -106,3 +106,20 @@ fn run_by_client(image: &str) -> Result<Duration, BenchError> {
     }
     Ok(start.elapsed())
 }
+
+#[cfg(test)]
+mod tests {
+    use belljar::Home;
+
+    use super::*;
+
+    #[test]
+    fn there_are_rows_or_a_reason_why_not() {
+        let home = tempfile::tempdir().expect("a home");
+        let settings = Settings { quick: true, program: None, home: Home::at(home.path()) };
+        let mut report = Report::new(None);
+        measure(&settings, &mut report).expect("measured");
+        assert!(!report.rows.is_empty() || !report.skipped.is_empty());
+        println!("{report}");
+    }
+}

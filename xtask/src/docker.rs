@@ -27,6 +27,19 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Parts of a system that no test looks at.
 const USELESS: [&str; 4] = ["var/cache/apt", "usr/share/doc", "usr/share/locale", "usr/share/man"];
 
+/// Runs a command that finds the engine.
+pub fn run_with(command: &[String]) -> anyhow::Result<()> {
+    let engine = Engine::start()?;
+    let (program, arguments) = command.split_first().context("no command was given")?;
+    let status = Command::new(program)
+        .args(arguments)
+        .env(VARIABLE, engine.address())
+        .status()
+        .with_context(|| format!("{program} cannot be started"))?;
+    ensure!(status.success(), "{program} failed: {status}");
+    Ok(())
+}
+
 /// A running engine. Dropping it stops it.
 pub struct Engine {
     process: Child,

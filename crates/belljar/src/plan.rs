@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use belljar_core::{
-    Backend, ExecutionPolicy, PolicyLayer, ResolvedPolicy, Rule, RuntimeType, SandboxError, resolve,
+    Abilities, Backend, ExecutionPolicy, PolicyLayer, ResolvedPolicy, RuntimeType, SandboxError,
+    resolve,
 };
 use serde::{Serialize, Serializer};
 
@@ -78,15 +79,7 @@ impl LaunchPlan {
     /// When the backend cannot enforce the policy or a directory cannot be used.
     pub fn new(config: &SandboxConfig) -> Result<Self, SandboxError> {
         let backend = choice::settle(config);
-        let mut abilities = backend.abilities().unwrap_or_default();
-        let mut wanted = with_workspace(config)?;
-        #[cfg(all(target_os = "linux", feature = "docker"))]
-        if backend == Backend::Docker {
-            if crate::docker::has_network(&wanted, &config.docker) {
-                abilities = abilities.without(Rule::Network);
-            }
-            wanted = crate::docker::with_settings(&wanted, &config.docker)?;
-        }
+        let (wanted, abilities) = rules(config, backend)?;
         let policy = match backend {
             Backend::Daemon => return Err(crate::factory::unavailable(backend)),
             Backend::Wasm
@@ -151,6 +144,20 @@ impl LaunchPlan {
     fn with_jail(self, _: &SandboxConfig) -> Result<Self, SandboxError> {
         Ok(self)
     }
+}
+
+/// What is wanted, and what the backend can enforce of it.
+fn rules(
+    config: &SandboxConfig,
+    backend: Backend,
+) -> Result<(ExecutionPolicy, Abilities), SandboxError> {
+    let policy = with_workspace(config)?;
+    let abilities = backend.abilities().unwrap_or_default();
+    #[cfg(all(target_os = "linux", feature = "docker"))]
+    if backend == Backend::Docker {
+        return crate::docker::rules(&policy, abilities, &config.docker);
+    }
+    Ok((policy, abilities))
 }
 
 /// The policy with the configuration's workspace, if it names one.

@@ -19,7 +19,7 @@ use belljar_guests::drivers;
 pub(crate) use engine::Engine;
 pub use image::{ImageSource, make_image};
 pub use plan::{ContainerPlan, hand_over};
-pub(crate) use plan::{container_plan, has_network, with_settings};
+pub(crate) use plan::{container_plan, rules};
 
 use crate::docker_settings::DockerSettings;
 use crate::drivers::{Part, place, unpack};

@@ -5,7 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use belljar_core::limits::MAX_OPEN_FILES;
-use belljar_core::{ExecutionPolicy, Field, PolicyLayer, RuntimeType, SandboxError};
+use belljar_core::{
+    Abilities, ExecutionPolicy, Field, PolicyLayer, Rule, RuntimeType, SandboxError,
+};
 use serde::Serialize;
 
 use super::{DRIVER, PACKAGES, driver_place};
@@ -69,20 +71,24 @@ pub struct ContainerPlan {
     pub new_privileges: bool,
 }
 
-/// The policy that a container can hold: its memory is the settings', unless somebody wants less.
-pub(crate) fn with_settings(
+/// The policy that a container can hold, and the rules of it that can be enforced. Its memory is
+/// the settings', unless somebody wants less; where they give it a network, none is denied.
+pub(crate) fn rules(
     policy: &ExecutionPolicy,
+    abilities: Abilities,
     settings: &DockerSettings,
-) -> Result<ExecutionPolicy, SandboxError> {
-    let explicit = policy.is_explicit(Field::MemoryBytes);
-    if explicit && policy.memory_bytes <= settings.memory_bytes {
-        return Ok(policy.clone());
-    }
-    Ok(policy.with(PolicyLayer::new().memory_bytes(settings.memory_bytes))?)
+) -> Result<(ExecutionPolicy, Abilities), SandboxError> {
+    let networked = has_network(policy, settings);
+    let abilities = if networked { abilities.without(Rule::Network) } else { abilities };
+    let wants_less =
+        policy.is_explicit(Field::MemoryBytes) && policy.memory_bytes <= settings.memory_bytes;
+    let memory = PolicyLayer::new().memory_bytes(settings.memory_bytes);
+    let policy = if wants_less { policy.clone() } else { policy.with(memory)? };
+    Ok((policy, abilities))
 }
 
 /// Whether the container reaches the network: only when the settings say so and no policy denies it.
-pub(crate) fn has_network(policy: &ExecutionPolicy, settings: &DockerSettings) -> bool {
+fn has_network(policy: &ExecutionPolicy, settings: &DockerSettings) -> bool {
     settings.network && !policy.is_explicit(Field::Network)
 }
 
