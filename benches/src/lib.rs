@@ -4,6 +4,8 @@
 //! noisy, and a number only means something next to another one from the same run.
 
 mod compare;
+#[cfg(target_os = "linux")]
+mod docker;
 mod measure;
 #[cfg(target_os = "linux")]
 mod native;
@@ -92,6 +94,8 @@ pub fn run(settings: &Settings, progress: &dyn Fn(&str)) -> Result<Report, Bench
         native::measure(settings, native.as_ref(), &mut report)?;
         progress("Pyodide");
         pyodide::measure(settings, &mut report)?;
+        progress("Docker");
+        docker::measure(settings, &mut report)?;
     }
     progress("processor");
     report.extend(bench.kernels(native.as_ref())?);

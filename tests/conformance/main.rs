@@ -37,6 +37,11 @@ fn main() {
 
 /// Why a backend cannot run Python here, or nothing.
 fn unavailable(backend: Backend) -> Option<String> {
+    if backend == Backend::Docker
+        && let Err(why) = support::docker_settings()
+    {
+        return Some(why);
+    }
     let jar = Jar::new();
     let config = SandboxConfig { runtime: RuntimeType::Python, ..jar.config_on(backend) };
     match create_sandbox(&config).and_then(|mut sandbox| sandbox.execute("")) {

@@ -10,9 +10,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Instant;
 
-use belljar::{RuntimeType, SandboxResult, Status};
+use belljar::{
+    Backend, DockerSettings, RuntimeType, SandboxConfig, SandboxResult, Status, create_sandbox,
+};
 use serde_json::Value;
-use support::{Agent, Expect, processes_of};
+use support::{Agent, Cells, Expect, Jar, containers, eventually, processes_of};
 
 /// What starting an interpreter and a busy machine may add.
 const SLOWNESS_SECONDS: f64 = 2.0;
@@ -29,7 +31,28 @@ fn scenario_1_local_execution() {
     assert_eq!(agent.says("x = 1"), "(no output)");
 }
 
-// Scenario 2, Docker Execution: not yet
+#[test]
+fn scenario_2_docker_execution() {
+    let jar = Jar::new();
+    let Some(config) = jar.docker("scenario_2_docker_execution") else { return };
+    let code = "import os; print(os.uname())";
+    let result = create_sandbox(&config).expect("a sandbox").run(code);
+    result.ended(Status::Ok, 0);
+    assert!(result.stdout.contains("nodename='belljar'"), "in a container: {}", result.stdout);
+    assert_eq!(result.meta.runtime, "docker");
+    for layer in ["docker", "no-network", "read-only-root", "no-capabilities", "cgroup"] {
+        assert!(result.meta.isolation.iter().any(|held| held == layer), "{:?}", result.meta);
+    }
+    let network = create_sandbox(&config).expect("a sandbox").run(
+        "import socket\nprint([name for _, name in socket.if_nameindex()])\n\
+         socket.create_connection(('192.0.2.1', 80), 2)",
+    );
+    assert_eq!(network.stdout, "['lo']\n");
+    assert_eq!(network.error.as_ref().map(|error| &*error.name), Some("OSError"));
+    let local = Jar::native().open().run(code);
+    assert_eq!(fields(&result), fields(&local), "the same structure");
+    eventually("the containers are removed", || containers().is_empty());
+}
 
 #[test]
 fn scenario_3_timeout_enforcement() {
@@ -113,7 +136,24 @@ fn scenario_6_dangerous_import_blocking() {
     assert_eq!(Agent::new(&[]).says("import subprocess; print('allowed')"), "allowed\n");
 }
 
-// Scenario 7, Missing Docker Daemon: not yet
+#[test]
+fn scenario_7_missing_docker_daemon() {
+    let jar = Jar::new();
+    let docker = |fallback: bool| {
+        let socket = Some("unix:///nowhere/docker.sock".to_owned());
+        let docker = DockerSettings { socket, fallback, ..DockerSettings::default() };
+        SandboxConfig { backend: Backend::Docker, docker, ..jar.config() }
+    };
+    let Err(error) = create_sandbox(&docker(false)) else { panic!("there is no daemon") };
+    assert!(error.to_string().contains("Docker daemon not available"), "{error}");
+    let hint = "Set SANDBOX_TYPE=local or start Docker daemon";
+    assert_eq!(error.hint().as_deref(), Some(hint));
+    // Only for those who have asked for it, and told in the result.
+    let result = create_sandbox(&docker(true)).expect("the local backend").run("print('Hello')");
+    result.printed("Hello\n");
+    assert_eq!(result.meta.runtime, "local");
+    assert_eq!(result.meta.fallback_from.as_deref(), Some("docker"));
+}
 
 #[test]
 fn scenario_8_working_directory_isolation() {

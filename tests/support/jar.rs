@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use belljar::{
-    Backend, ExecutionPolicy, Home, JavaScriptSandbox, PolicyLayer, Preset, PythonSandbox, Sandbox,
-    SandboxConfig, SandboxError, SandboxResult, Tools, create_sandbox,
+    Backend, DockerSettings, ExecutionPolicy, Home, JavaScriptSandbox, PolicyLayer, Preset,
+    PythonSandbox, Sandbox, SandboxConfig, SandboxError, SandboxResult, Tools, create_sandbox,
 };
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::docker::{belongs_to_nobody, docker_settings};
 use crate::third_party::{pyodide_from_npm, skipped};
 
 /// No test should need longer; whatever does has met a bug.
@@ -175,7 +176,26 @@ impl Jar {
             _ => None,
         };
         let index_url = index_url.iter().map(|folder| folder.display().to_string()).collect();
-        SandboxConfig { backend, index_url, ..self.config() }
+        let docker = match backend {
+            Backend::Docker => {
+                belongs_to_nobody(self.workspace());
+                docker_settings().unwrap_or_default()
+            }
+            _ => DockerSettings::default(),
+        };
+        SandboxConfig { backend, index_url, docker, ..self.config() }
+    }
+
+    /// The configuration with a container; `None`, visibly, where there is no engine for tests.
+    #[must_use]
+    pub fn docker(&self, test: &str) -> Option<SandboxConfig> {
+        match docker_settings() {
+            Ok(_) => Some(self.config_on(Backend::Docker)),
+            Err(why) => {
+                skipped(test, &why);
+                None
+            }
+        }
     }
 
     /// The configuration with Pyodide; `None`, visibly, where it cannot be had.

@@ -8,6 +8,7 @@
 )]
 
 mod agent;
+mod docker;
 mod jar;
 mod memory;
 mod native;
@@ -18,6 +19,7 @@ mod snapshot_file;
 mod third_party;
 
 pub use agent::Agent;
+pub use docker::{belongs_to_nobody, containers, docker_settings, engine};
 pub use jar::{Jar, build_dir, home};
 pub use memory::{Usage, attack, attacked, exclusive, permitted};
 pub use native::{attack_native, attacked_natively, permitted_native, processes_of};

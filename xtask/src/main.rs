@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 mod codegen;
+mod docker;
 mod guest;
 mod test;
 mod wasm;
@@ -30,6 +31,12 @@ enum Chore {
     },
     /// Run every check and every test there is.
     Test,
+    /// Run a command with a Docker engine for tests, as `test` has it.
+    WithDocker {
+        /// The command and its arguments.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -38,6 +45,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Codegen { check: false } => codegen::run(codegen::Mode::Write),
         Chore::Codegen { check: true } => codegen::run(codegen::Mode::Check),
         Chore::Test => test::run(),
+        Chore::WithDocker { command } => docker::run_with(&command),
     }
 }
 

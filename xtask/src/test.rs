@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 
-use crate::{codegen, guest, root};
+use crate::{codegen, docker, guest, root};
 
 /// Package indexes and download hosts: a build uses whatever its machine is set up with, so the
 /// repository names none. Written in two halves, so that this file passes its own check.
@@ -39,7 +39,7 @@ const STEPS: [Step; 8] = [
     Step { what: "licences, bans and sources of dependencies", run: dependencies },
     Step { what: "generated files are up to date", run: || codegen::run(codegen::Mode::Check) },
     Step { what: "drivers that run in processes", run: drivers },
-    Step { what: "tests", run: || cargo(&["test", "--workspace"]) },
+    Step { what: "tests", run: tests },
 ];
 
 /// Runs every step in order and stops at the first that fails.
@@ -57,6 +57,28 @@ pub fn run() -> anyhow::Result<()> {
 
 fn lints() -> anyhow::Result<()> {
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+}
+
+/// With an engine for the docker backend, where one can be started.
+fn tests() -> anyhow::Result<()> {
+    let mut tests = command(&["test", "--workspace"]);
+    let engine = engine();
+    match &engine {
+        Ok(Some(engine)) => drop(tests.env(docker::VARIABLE, engine.address())),
+        Ok(None) => {}
+        Err(why) => println!("skipped: tests in containers: {why:#}"),
+    }
+    let status = tests.status().context("cargo cannot be started")?;
+    ensure!(status.success(), "`cargo test --workspace` failed");
+    Ok(())
+}
+
+/// An engine of our own, unless somebody has named one.
+fn engine() -> anyhow::Result<Option<docker::Engine>> {
+    if std::env::var_os(docker::VARIABLE).is_some() {
+        return Ok(None);
+    }
+    docker::Engine::start().map(Some)
 }
 
 /// In their own languages, by the interpreters of this machine. What runs them in jails, Pyodide

@@ -6,7 +6,9 @@ mod sessions;
 use std::path::PathBuf;
 
 use belljar::core::units;
-use belljar::{Backend, Defaults, LogFormat, Preset, RuntimeType, SandboxConfig, SandboxError};
+use belljar::{
+    Backend, Defaults, DockerSettings, LogFormat, Preset, RuntimeType, SandboxConfig, SandboxError,
+};
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use agent::{
@@ -49,6 +51,9 @@ pub(crate) enum Command {
     Policy(PolicyArgs),
     /// Add, list or remove Python packages for guests
     Packages(PackagesArgs),
+    /// Make the image of the docker backend, or remove what it has left behind
+    #[cfg(target_os = "linux")]
+    Docker(DockerArgs),
     /// Say what works here, and why not
     Doctor(DoctorArgs),
     /// Measure start times, throughput and speed on this machine
@@ -105,6 +110,9 @@ pub(crate) struct EngineArgs {
     /// Run Pyodide in its main thread, where it cannot be interrupted, only ended
     #[arg(long)]
     no_worker: bool,
+    /// The image of the docker backend
+    #[arg(long, value_name = "NAME", env = "DOCKER_IMAGE", hide_env_values = true)]
+    image: Option<String>,
     /// A WASI interpreter to use instead of the embedded one
     #[arg(long, value_name = "FILE")]
     pub(crate) wasm: Option<PathBuf>,
@@ -122,9 +130,16 @@ impl EngineArgs {
             self.index_url.clone()
         };
         config.use_worker = self.no_worker.then_some(false);
+        config.docker = docker_settings(self.image.as_deref());
         config.wasm_binary_path.clone_from(&self.wasm);
         Ok(())
     }
+}
+
+/// The settings of the docker backend with the image that was named.
+pub(crate) fn docker_settings(image: Option<&str>) -> DockerSettings {
+    let defaults = DockerSettings::default();
+    DockerSettings { image: image.map_or(defaults.image, str::to_owned), ..defaults }
 }
 
 /// What the code may do.
@@ -281,6 +296,38 @@ pub(crate) enum PackagesCommand {
         #[arg(required = true, value_name = "PACKAGE")]
         packages: Vec<String>,
     },
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Debug, Args)]
+pub(crate) struct DockerArgs {
+    #[command(subcommand)]
+    pub(crate) command: DockerCommand,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Debug, Subcommand)]
+pub(crate) enum DockerCommand {
+    /// Make the image that containers are started from, and try it
+    Image {
+        /// The image to start from; one without Python needs the network
+        #[arg(long, value_name = "IMAGE", conflicts_with = "rootfs")]
+        base: Option<String>,
+        /// A root file system to import, as a tar file
+        #[arg(long, value_name = "TAR")]
+        rootfs: Option<PathBuf>,
+        /// What to call it
+        #[arg(
+            long,
+            value_name = "NAME",
+            env = "DOCKER_IMAGE",
+            hide_env_values = true,
+            default_value_t = docker_settings(None).image
+        )]
+        name: String,
+    },
+    /// Remove containers that a Belljar which is gone has left behind
+    Prune,
 }
 
 #[derive(Debug, Args)]

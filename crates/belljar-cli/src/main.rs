@@ -44,6 +44,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => commands::serve::run(&args),
         Command::Policy(args) => commands::policy::run(args),
         Command::Packages(args) => commands::packages::run(args),
+        #[cfg(target_os = "linux")]
+        Command::Docker(args) => commands::docker::run(args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
         Command::Completions(args) => commands::generate::completions(&args),

@@ -35,6 +35,12 @@ pub(crate) fn problem(message: &str, hint: Option<&str>) {
     labelled(ERROR, "error:", message, hint);
 }
 
+/// Says that another backend ran the code than was asked for.
+pub(crate) fn stand_in(missing: &str, runtime: &str) {
+    let message = format!("the {missing} backend is not there; this ran on {runtime}");
+    labelled(WAITING, "warning:", &message, None);
+}
+
 /// Prints that something waits, and for what: nothing is wrong, but nothing goes on either.
 pub(crate) fn waiting(message: &str, hint: &str) {
     labelled(WAITING, "suspended:", message, Some(hint));

@@ -56,6 +56,9 @@ impl Report {
                     streams.fresh_line()?;
                     render::value(text)?;
                 }
+                if let Some(missing) = &result.meta.fallback_from {
+                    render::stand_in(missing, &result.meta.runtime);
+                }
                 match explanation(result) {
                     Some((message, hint)) if result.status() == Status::Suspended => {
                         render::waiting(&message, &hint);

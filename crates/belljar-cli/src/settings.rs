@@ -5,7 +5,7 @@ use std::path::Path;
 
 use belljar::policy_file;
 use belljar::{
-    ExecutionPolicy, LogFormat, Origin, PolicyLayer, PolicyValidationError, RuntimeType,
+    Backend, ExecutionPolicy, LogFormat, Origin, PolicyLayer, PolicyValidationError, RuntimeType,
     SandboxConfig, SandboxError, SandboxLogger,
 };
 use tempfile::TempDir;
@@ -23,16 +23,17 @@ impl Settings {
     /// The settings of `run`.
     pub(crate) fn of_run(args: &RunArgs) -> Result<Self, SandboxError> {
         let policy = policy(&args.limits)?;
-        let temporary = (!has_workspace(&policy)).then(temporary_workspace).transpose()?;
         let mut config = SandboxConfig {
             runtime: language(&args.engine, &args.source),
             policy,
-            workspace: temporary.as_ref().map(|dir| dir.path().to_owned()),
             logger: logger(&args.log)?,
             code_name: code_name(&args.source),
             ..SandboxConfig::default()
         };
         args.engine.apply(&mut config)?;
+        let own = !has_workspace(&config.policy);
+        let temporary = own.then(|| temporary_workspace(config.backend)).transpose()?;
+        config.workspace = temporary.as_ref().map(|dir| dir.path().to_owned());
         Ok(Self { config, temporary })
     }
 
@@ -43,21 +44,21 @@ impl Settings {
         config.runtime = args.engine.lang.unwrap_or_default();
         args.engine.apply(&mut config)?;
         let own = args.session.is_none() && !has_workspace(&config.policy);
-        let temporary = own.then(temporary_workspace).transpose()?;
+        let temporary = own.then(|| temporary_workspace(config.backend)).transpose()?;
         config.workspace = temporary.as_ref().map(|dir| dir.path().to_owned());
         Ok(Self { config, temporary })
     }
 
     /// The settings for code that is only looked at.
     pub(crate) fn of_check(engine: &EngineArgs, source: &SourceArgs) -> Result<Self, SandboxError> {
-        let temporary = temporary_workspace()?;
         let mut config = SandboxConfig {
             runtime: language(engine, source),
             policy: ExecutionPolicy::preset(belljar::Preset::Agent),
-            workspace: Some(temporary.path().to_owned()),
             ..SandboxConfig::default()
         };
         engine.apply(&mut config)?;
+        let temporary = temporary_workspace(config.backend)?;
+        config.workspace = Some(temporary.path().to_owned());
         Ok(Self { config, temporary: Some(temporary) })
     }
 }
@@ -155,8 +156,9 @@ pub(crate) fn has_workspace(policy: &ExecutionPolicy) -> bool {
     policy.is_explicit(belljar::Field::MountHostDir)
 }
 
-fn temporary_workspace() -> Result<TempDir, SandboxError> {
-    tempfile::Builder::new()
+/// A directory that the backend can use and nobody else can.
+pub(crate) fn temporary_workspace(backend: Backend) -> Result<TempDir, SandboxError> {
+    let directory = tempfile::Builder::new()
         .prefix("belljar-")
         // What code writes there is nobody else's business.
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
@@ -165,7 +167,12 @@ fn temporary_workspace() -> Result<TempDir, SandboxError> {
             path: std::env::temp_dir(),
             problem: format!("no temporary directory can be made in it: {error}"),
             hint: Some("name a directory with --workspace, or set TMPDIR".to_owned()),
-        })
+        })?;
+    #[cfg(target_os = "linux")]
+    if backend == Backend::Docker {
+        belljar::docker::hand_over(directory.path())?;
+    }
+    Ok(directory)
 }
 
 fn language(engine: &EngineArgs, source: &SourceArgs) -> RuntimeType {

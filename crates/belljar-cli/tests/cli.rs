@@ -305,10 +305,10 @@ fn a_rule_the_backend_cannot_enforce_is_refused() {
 
 #[test]
 fn a_backend_this_build_lacks_says_so() {
-    insta::assert_snapshot!(Place::new().belljar(&["run", "-c", "1", "--backend", "docker"]), @r"
+    insta::assert_snapshot!(Place::new().belljar(&["run", "-c", "1", "--backend", "e2b"]), @r"
     exit 125
     --- stderr
-    error: the docker backend cannot be used: this build of Belljar does not have it; nothing was run
+    error: the e2b backend cannot be used: this build of Belljar does not have it; nothing was run
     hint: use the wasm backend
     ");
 }

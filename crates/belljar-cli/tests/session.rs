@@ -332,7 +332,7 @@ fn names_languages_and_backends_that_do_not_fit() {
             shown(&["run", "--session", "../../etc", "-c", "1"]),
             shown(&["run", "--session", "", "-c", "1"]),
             shown(&["run", "--session", name.0, "--lang", "js", "-c", "1"]),
-            shown(&["run", "--session", "test-never", "--backend", "docker", "-c", "1"]),
+            shown(&["run", "--session", "test-never", "--backend", "e2b", "-c", "1"]),
             shown(&["run", "--session", "test-never", "--defer", "not a name", "-c", "1"]),
             shown(&["run", "-c", "1", "--defer", "approve"]),
             shown(&["session", "show", "test-never"]),

@@ -88,7 +88,7 @@ impl Backend {
         };
         match self {
             Self::Wasm => Some(Abilities::all()),
-            Self::Native | Self::Pyodide => Some(Abilities::of(&[
+            Self::Native | Self::Pyodide | Self::Docker => Some(Abilities::of(&[
                 Time,
                 Memory,
                 Processes,
@@ -99,9 +99,6 @@ impl Backend {
                 Tools,
                 Imports,
             ])),
-            Self::Docker => {
-                Some(Abilities::of(&[Time, Memory, Processes, Output, Network, Tools, Imports]))
-            }
             Self::E2b => Some(Abilities::of(&[Time, Output, Imports])),
             Self::Daemon | Self::Auto => None,
         }

@@ -264,6 +264,8 @@ impl SandboxError {
             Self::NotInSession { .. } => "not_in_session",
             Self::Suspended { .. } => "suspended",
             Self::NotSuspended => "not_suspended",
+            Self::Variables(_) => "variables",
+            Self::Artifact { .. } => "artifact",
             Self::Protocol { .. } => "protocol",
             Self::Internal { .. } => "internal",
         }

@@ -210,6 +210,9 @@ pub struct Meta {
     pub resource_limits: ResourceLimits,
     /// The layers of isolation that really held.
     pub isolation: Vec<String>,
+    /// The backend that was asked for, where it was not there and `runtime` stood in for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback_from: Option<String>,
 }
 
 /// What one execution gave.

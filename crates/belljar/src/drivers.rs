@@ -70,8 +70,11 @@ fn is_ours(path: &Path) -> io::Result<bool> {
 
 fn write(folder: &Path, dir: &Dir<'_>) -> io::Result<()> {
     fs::create_dir_all(folder)?;
+    fs::set_permissions(folder, Permissions::from_mode(0o755))?;
     for file in dir.files().filter(|file| wanted(file.path())) {
-        fs::write(folder.join(file.path().file_name().unwrap_or_default()), file.contents())?;
+        let path = folder.join(file.path().file_name().unwrap_or_default());
+        fs::write(&path, file.contents())?;
+        fs::set_permissions(path, Permissions::from_mode(0o644))?;
     }
     for sub in dir.dirs().filter(|sub| wanted(sub.path())) {
         write(&folder.join(sub.path().file_name().unwrap_or_default()), sub)?;

@@ -82,8 +82,9 @@ fn launch(plan: LaunchPlan, config: &SandboxConfig) -> Result<Box<dyn Sandbox>, 
             Ok(Box::new(JavaScriptSandbox::from_plan(plan, config)?))
         }
         (Backend::Native | Backend::Pyodide, _) => in_a_process(plan, config),
+        (Backend::Docker, _) => in_a_container(plan, config),
         (
-            Backend::Docker | Backend::E2b | Backend::Daemon | Backend::Auto,
+            Backend::E2b | Backend::Daemon | Backend::Auto,
             RuntimeType::Python | RuntimeType::Javascript,
         ) => Err(unavailable(plan.backend)),
     }
@@ -111,6 +112,41 @@ fn in_a_process(
 #[cfg(not(target_os = "linux"))]
 fn in_a_process(plan: LaunchPlan, _: &SandboxConfig) -> Result<Box<dyn Sandbox>, SandboxError> {
     Err(unavailable(plan.backend))
+}
+
+#[cfg(all(target_os = "linux", feature = "docker"))]
+fn in_a_container(
+    plan: LaunchPlan,
+    config: &SandboxConfig,
+) -> Result<Box<dyn Sandbox>, SandboxError> {
+    use crate::docker::{DockerLauncher, Engine};
+    use crate::process::sandbox::ProcessSandbox;
+    let Some(container) = plan.container.clone() else { return Err(unavailable(plan.backend)) };
+    let engine = match Engine::connect(&config.docker) {
+        Ok(engine) => engine,
+        Err(error) if config.docker.fallback => return instead_of_a_container(config, &error),
+        Err(error) => return Err(error),
+    };
+    let cache = config.home()?.cache();
+    let launcher = DockerLauncher::new(engine, container, plan.language, cache)?;
+    Ok(Box::new(ProcessSandbox::new(plan, config, Box::new(launcher))))
+}
+
+#[cfg(not(all(target_os = "linux", feature = "docker")))]
+fn in_a_container(plan: LaunchPlan, _: &SandboxConfig) -> Result<Box<dyn Sandbox>, SandboxError> {
+    Err(unavailable(plan.backend))
+}
+
+/// The local backend, for those who have asked for it where there is no engine. Its results say so.
+#[cfg(all(target_os = "linux", feature = "docker"))]
+fn instead_of_a_container(
+    config: &SandboxConfig,
+    why: &SandboxError,
+) -> Result<Box<dyn Sandbox>, SandboxError> {
+    tracing::warn!(target: crate::logging::TARGET, event = "fallback", to = "local", reason = %why);
+    let local = SandboxConfig { backend: Backend::Native, ..config.clone() };
+    let plan = LaunchPlan { fallback_from: Some(Backend::Docker), ..LaunchPlan::new(&local)? };
+    in_a_process(plan, &local)
 }
 
 pub(crate) fn unavailable(backend: Backend) -> SandboxError {

@@ -8,6 +8,8 @@ pub mod agent;
 pub mod artifacts;
 mod choice;
 mod defaults;
+#[cfg(all(target_os = "linux", feature = "docker"))]
+pub mod docker;
 mod docker_settings;
 #[cfg(target_os = "linux")]
 mod drivers;

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use belljar_core::{
-    Backend, ExecutionPolicy, PolicyLayer, ResolvedPolicy, Rule, RuntimeType, SandboxError, resolve,
+    Abilities, Backend, ExecutionPolicy, PolicyLayer, ResolvedPolicy, Rule, RuntimeType,
+    SandboxError, resolve,
 };
 use serde::{Serialize, Serializer};
 
@@ -36,6 +37,13 @@ pub struct LaunchPlan {
     #[cfg(target_os = "linux")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jail: Option<belljar_jail::JailPlan>,
+    /// The container around a guest that is in one.
+    #[cfg(all(target_os = "linux", feature = "docker"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<crate::docker::ContainerPlan>,
+    /// The backend that was asked for, where it was not there and this one stands in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback_from: Option<Backend>,
 }
 
 /// What runs inside a sandbox.
@@ -48,6 +56,8 @@ pub enum Guest {
     File(PathBuf),
     /// A program of this machine.
     Program(PathBuf),
+    /// What an image holds.
+    Image(String),
 }
 
 /// A host directory a guest sees.
@@ -69,13 +79,7 @@ impl LaunchPlan {
     /// When the backend cannot enforce the policy or a directory cannot be used.
     pub fn new(config: &SandboxConfig) -> Result<Self, SandboxError> {
         let backend = choice::settle(config);
-        let abilities = match config.runtime {
-            RuntimeType::Python => backend.abilities().unwrap_or_default(),
-            // The import guard reads Python only.
-            RuntimeType::Javascript => {
-                backend.abilities().unwrap_or_default().without(Rule::Imports)
-            }
-        };
+        let (wanted, abilities) = rules(config, backend)?;
         let policy = match backend {
             Backend::Daemon => return Err(crate::factory::unavailable(backend)),
             Backend::Wasm
@@ -83,7 +87,7 @@ impl LaunchPlan {
             | Backend::Pyodide
             | Backend::Docker
             | Backend::E2b
-            | Backend::Auto => resolve(&with_workspace(config)?, backend, abilities)?,
+            | Backend::Auto => resolve(&wanted, backend, abilities)?,
         };
         let workspace = workspace::check_workspace(policy.mount_host_dir())?;
         let plan = Self {
@@ -95,8 +99,11 @@ impl LaunchPlan {
             policy,
             #[cfg(target_os = "linux")]
             jail: None,
+            #[cfg(all(target_os = "linux", feature = "docker"))]
+            container: None,
+            fallback_from: None,
         };
-        plan.with_jail(config)
+        plan.with_jail(config)?.with_container(config)
     }
 
     #[cfg(target_os = "linux")]
@@ -118,10 +125,44 @@ impl LaunchPlan {
         Ok(self)
     }
 
+    #[cfg(all(target_os = "linux", feature = "docker"))]
+    fn with_container(mut self, config: &SandboxConfig) -> Result<Self, SandboxError> {
+        if self.backend == Backend::Docker {
+            let container = crate::docker::container_plan(&self, config)?;
+            self.guest = Guest::Image(container.image.clone());
+            self.container = Some(container);
+        }
+        Ok(self)
+    }
+
+    #[cfg(not(all(target_os = "linux", feature = "docker")))]
+    fn with_container(self, _: &SandboxConfig) -> Result<Self, SandboxError> {
+        Ok(self)
+    }
+
     #[cfg(not(target_os = "linux"))]
     fn with_jail(self, _: &SandboxConfig) -> Result<Self, SandboxError> {
         Ok(self)
     }
+}
+
+/// What is wanted, and what the backend can enforce of it.
+fn rules(
+    config: &SandboxConfig,
+    backend: Backend,
+) -> Result<(ExecutionPolicy, Abilities), SandboxError> {
+    let policy = with_workspace(config)?;
+    let abilities = backend.abilities().unwrap_or_default();
+    let abilities = match config.runtime {
+        RuntimeType::Python => abilities,
+        // The import guard reads Python only.
+        RuntimeType::Javascript => abilities.without(Rule::Imports),
+    };
+    #[cfg(all(target_os = "linux", feature = "docker"))]
+    if backend == Backend::Docker {
+        return crate::docker::rules(&policy, abilities, &config.docker);
+    }
+    Ok((policy, abilities))
 }
 
 /// The policy with the configuration's workspace, if it names one.

@@ -9,8 +9,8 @@ use belljar::{
 };
 use serde::Serialize;
 
-use crate::args::DoctorArgs;
-use crate::{exit, render};
+use crate::args::{DoctorArgs, docker_settings};
+use crate::{exit, render, settings};
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
@@ -80,8 +80,8 @@ fn backend(backend: Backend) -> Finding {
 
 /// The layers of isolation that held, or why it does not work and what to do.
 fn try_backend(backend: Backend) -> Result<String, (String, Option<String>)> {
-    let workspace = tempfile::tempdir().map_err(|error| (error.to_string(), None))?;
     let fail = |error: SandboxError| (error.to_string(), error.hint());
+    let workspace = settings::temporary_workspace(backend).map_err(fail)?;
     let defaults = Home::locate().and_then(|home| Defaults::read(&home)).map_err(fail)?;
     let config = SandboxConfig {
         backend,
@@ -89,6 +89,7 @@ fn try_backend(backend: Backend) -> Result<String, (String, Option<String>)> {
         workspace: Some(workspace.path().to_owned()),
         python: defaults.python,
         index_url: index_urls(defaults.index_url.into()),
+        docker: docker_settings(std::env::var("DOCKER_IMAGE").ok().as_deref()),
         ..SandboxConfig::default()
     };
     let result = create_sandbox(&config)

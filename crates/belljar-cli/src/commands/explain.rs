@@ -30,6 +30,7 @@ fn rows(plan: &LaunchPlan, settings: &Settings) -> Vec<(String, String)> {
             match &plan.guest {
                 Guest::Embedded => "embedded".to_owned(),
                 Guest::File(path) | Guest::Program(path) => path.display().to_string(),
+                Guest::Image(name) => format!("image {name}"),
             },
         ),
     ];
@@ -44,6 +45,7 @@ fn rows(plan: &LaunchPlan, settings: &Settings) -> Vec<(String, String)> {
         rows.push(row("mount", format!("{} ({access}) is {host}", mount.guest)));
     }
     rows.extend(jail(plan));
+    rows.extend(container(plan));
     let limits = plan.policy.resource_limits();
     let origin = |field: Field| match settings.config.policy.origin(field) {
         Some(origin) => format!("  [{origin}]"),
@@ -94,6 +96,32 @@ fn jail(plan: &LaunchPlan) -> Vec<(String, String)> {
 
 #[cfg(not(target_os = "linux"))]
 fn jail(_: &LaunchPlan) -> Vec<(String, String)> {
+    Vec::new()
+}
+
+/// What a container will be able to see and use.
+#[cfg(target_os = "linux")]
+fn container(plan: &LaunchPlan) -> Vec<(String, String)> {
+    let Some(container) = &plan.container else { return Vec::new() };
+    let user = container.user.as_deref();
+    let network = if container.network { "bridge" } else { "none" };
+    let mut rows = vec![
+        row("container user", user.unwrap_or("none: the workspace belongs to root")),
+        row("container network", network),
+        row("container CPUs", container.cpus),
+        row("container root", "read-only, no capabilities, no new privileges"),
+        row("container /tmp", format_bytes(container.tmp_bytes)),
+    ];
+    for mount in container.mounts.iter().filter(|mount| !mount.writable) {
+        let text = format!("{} (read-only) is {}", mount.guest, mount.host.display());
+        rows.push(row("container sees", text));
+    }
+    rows.push(row("container runs", container.command.join(" ")));
+    rows
+}
+
+#[cfg(not(target_os = "linux"))]
+fn container(_: &LaunchPlan) -> Vec<(String, String)> {
     Vec::new()
 }
 

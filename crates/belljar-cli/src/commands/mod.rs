@@ -4,6 +4,8 @@ pub(crate) mod agent;
 pub(crate) mod artifacts;
 pub(crate) mod bench;
 pub(crate) mod check;
+#[cfg(target_os = "linux")]
+pub(crate) mod docker;
 pub(crate) mod doctor;
 mod explain;
 pub(crate) mod generate;

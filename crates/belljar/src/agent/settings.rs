@@ -1,13 +1,13 @@
 //! What the environment says about the agent's tool.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use belljar_core::variables::{self, Variable};
 use belljar_core::{
     Backend, BadVariable, ExecutionPolicy, Field, Origin, PolicyLayer, PolicyValidationError,
-    Preset, RuntimeType, SandboxError, StoreCode,
+    RuntimeType, SandboxError, StoreCode,
 };
 
 use super::OnStart;

@@ -34,7 +34,7 @@ impl ForkedProcess {
             (zygote.jail().memory_kills(), zygote.jail().reset_peak_memory())
         };
         let process = Self { zygote, pid, status, memory_kills, knows_peak, ended: None };
-        Launched { protocol, stdout, stderr, process: Box::new(process) }
+        Launched { protocol: protocol.into(), stdout, stderr, process: Box::new(process) }
     }
 
     /// Ends it, if it has not ended.

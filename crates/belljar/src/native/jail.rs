@@ -92,7 +92,12 @@ pub(crate) fn spawn(plan: &JailPlan, backend: Backend) -> Result<Launched, Sandb
     let protocol_out = protocol_in.as_fd().try_clone_to_owned().map_err(broken)?;
     let descriptors = Descriptors { protocol_in, protocol_out, user_stdout, user_stderr };
     let jailed = Jailed::spawn(plan, descriptors).map_err(|error| failure(&error, backend))?;
-    Ok(Launched { protocol, stdout, stderr, process: Box::new(JailedProcess(jailed)) })
+    Ok(Launched {
+        protocol: protocol.into(),
+        stdout,
+        stderr,
+        process: Box::new(JailedProcess(jailed)),
+    })
 }
 
 pub(super) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {

@@ -300,7 +300,7 @@ impl Zygote {
         // A zygote that has not read so many short lines does not live.
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let parts = [IoSlice::new(&line)];
-        let sent = rustix::net::sendmsg(self.control.fd(), &parts, &mut rights, flags)?;
+        let sent = rustix::net::sendmsg(self.control.socket(), &parts, &mut rights, flags)?;
         if sent == line.len() { Ok(self.last_id) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
 
@@ -318,7 +318,7 @@ impl Zygote {
             if found.is_some() || self.lost || left.is_zero() {
                 return found;
             }
-            let mut fds = [PollFd::from_borrowed_fd(self.control.fd(), PollFlags::IN)];
+            let mut fds = [PollFd::new(self.control.socket(), PollFlags::IN)];
             // Whatever it says, everything is looked at next.
             let _ = rustix::event::poll(&mut fds, Timespec::try_from(left).ok().as_ref());
         }

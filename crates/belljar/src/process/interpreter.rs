@@ -2,7 +2,6 @@
 //! guest prints, asks and breaks. All of it on the calling thread, which never waits for one thing
 //! only.
 
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,6 +19,7 @@ use serde_json::value::RawValue;
 use super::changes::Quota;
 use super::launch::{Ended, Launched, Process};
 use super::pipes::{Bell, Broken, Got, Lines, Stream};
+use super::wire::Wire;
 
 /// How long a process whose channel is closed may take to end by itself.
 const LAST_WORDS: Duration = Duration::from_millis(200);
@@ -30,7 +30,7 @@ const MESSAGES_AT_ONCE: usize = 64;
 /// A driver in a process, and everything the host has for it.
 pub(crate) struct Interpreter {
     process: Box<dyn Process>,
-    lines: Lines<UnixStream>,
+    lines: Lines<Wire>,
     streams: [(Stream, Output); 2],
     bell: Arc<Bell>,
     desk: Desk,
@@ -94,7 +94,7 @@ impl Interpreter {
         [stdout, stderr]: [Printing; 2],
         desk: Desk,
     ) -> std::io::Result<Self> {
-        launched.protocol.set_nonblocking(true)?;
+        launched.protocol.set_nonblocking()?;
         let stream = |fd, printing: Printing| -> std::io::Result<_> {
             Ok((Stream::new(fd)?, Output::new(printing.max_bytes, printing.sink)))
         };
@@ -190,10 +190,12 @@ impl Interpreter {
 
     /// Waits until something can be read or written, somebody rings, or the time is over.
     fn wait(&self, time: Duration) {
-        let mut fds = Vec::with_capacity(4);
-        let protocol = PollFlags::IN
-            | if self.lines.wants_to_write() { PollFlags::OUT } else { PollFlags::empty() };
-        fds.push(PollFd::from_borrowed_fd(self.lines.fd(), protocol));
+        let mut fds = Vec::with_capacity(5);
+        let wire = self.lines.socket();
+        fds.push(PollFd::from_borrowed_fd(wire.reading(), PollFlags::IN));
+        if self.lines.wants_to_write() {
+            fds.push(PollFd::from_borrowed_fd(wire.writing(), PollFlags::OUT));
+        }
         fds.push(PollFd::from_borrowed_fd(self.bell.fd(), PollFlags::IN));
         for (stream, _) in &self.streams {
             fds.extend(stream.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use belljar_core::{Backend, RuntimeType, SandboxError};
+
+use super::wire::Wire;
 
 /// Starts interpreters of one kind, all with the same workspace and limits.
 pub(crate) trait Launcher: Send {
@@ -30,7 +31,7 @@ pub(crate) trait Launcher: Send {
 /// A process that was started.
 pub(crate) struct Launched {
     /// Where its driver is spoken to.
-    pub protocol: UnixStream,
+    pub protocol: Wire,
     /// What the user's code prints.
     pub stdout: OwnedFd,
     /// What it prints as errors.

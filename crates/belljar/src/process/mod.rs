@@ -12,3 +12,4 @@ mod nameless;
 pub(crate) mod pipes;
 mod report;
 pub(crate) mod sandbox;
+pub(crate) mod wire;

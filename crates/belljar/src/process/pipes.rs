@@ -84,15 +84,15 @@ pub(crate) enum Broken {
     NotRead,
 }
 
-impl<S: AsFd + Read + Write> Lines<S> {
+impl<S: Read + Write> Lines<S> {
     /// The socket has to be one that does not block.
     pub(crate) fn new(socket: S) -> Self {
         let (whole, waiting) = (VecDeque::new(), VecDeque::new());
         Self { socket, begun: Vec::new(), whole, waiting, unread_bytes: 0, written: 0 }
     }
 
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    pub(crate) const fn socket(&self) -> &S {
+        &self.socket
     }
 
     pub(crate) fn wants_to_write(&self) -> bool {

@@ -239,6 +239,7 @@ impl ProcessSandbox {
             language_version: Some(running.version.clone()),
             session_id: self.session.as_ref().and(self.session_id.clone()),
             isolation: running.interpreter.process_mut().layers(),
+            fallback_from: self.plan.fallback_from.map(|backend| backend.to_string()),
             ..Meta::default()
         }
     }

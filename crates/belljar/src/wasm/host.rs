@@ -124,6 +124,7 @@ impl WasmHost {
             Guest::File(path) | Guest::Program(path) => {
                 LoadedGuest::Command(guests::command(path, cache_dir).map_err(failure)?)
             }
+            Guest::Image(_) => return Err(crate::factory::unavailable(plan.backend)),
         };
         let open = |mount: &crate::plan::Mount| {
             let dir = open_directory(&mount.host).map_err(|source| {

@@ -1,0 +1,206 @@
+//! A Docker engine for the tests: a private one, with its own socket and data, and an image of this
+//! system's own packages. Nothing of the machine's engine, if it has one, is touched.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+use crate::root;
+
+/// Where tests find the address of the engine.
+pub const VARIABLE: &str = "BELLJAR_TEST_DOCKER";
+
+/// What tests call the image.
+const IMAGE: &str = "belljar-test:latest";
+
+/// What it takes, as Debian's packages and the programs in them.
+const PACKAGES: [(&str, &str); 2] = [("docker.io", "dockerd"), ("debootstrap", "debootstrap")];
+
+/// How long an engine may take to start, and to stop.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Parts of a system that no test looks at.
+const USELESS: [&str; 4] = ["var/cache/apt", "usr/share/doc", "usr/share/locale", "usr/share/man"];
+
+/// Runs a command that finds the engine.
+pub fn run_with(command: &[String]) -> anyhow::Result<()> {
+    let engine = Engine::start()?;
+    let (program, arguments) = command.split_first().context("no command was given")?;
+    let status = Command::new(program)
+        .args(arguments)
+        .env(VARIABLE, engine.address())
+        .status()
+        .with_context(|| format!("{program} cannot be started"))?;
+    ensure!(status.success(), "{program} failed: {status}");
+    Ok(())
+}
+
+/// A running engine. Dropping it stops it.
+pub struct Engine {
+    process: Child,
+    /// Short: an address of a socket has 108 bytes.
+    run: PathBuf,
+}
+
+impl Engine {
+    /// Starts one with the image in it. Fetches what is missing; the second time nothing is.
+    pub fn start() -> anyhow::Result<Self> {
+        let is_root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
+        ensure!(is_root, "only root can start an engine");
+        install()?;
+        let home = root().join("target/test-docker");
+        fs::create_dir_all(&home)?;
+        let (tar, is_new) = root_file_system(&home)?;
+        let engine = Self::spawn(&home)?;
+        engine.wait()?;
+        if is_new || !engine.client(&["image", "inspect", IMAGE])? {
+            println!("importing the image {IMAGE}");
+            let tar = tar.to_string_lossy();
+            ensure!(engine.client(&["import", &tar, IMAGE])?, "the image cannot be imported");
+        }
+        Ok(engine)
+    }
+
+    pub fn address(&self) -> String {
+        format!("unix://{}", self.socket().display())
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.run.join("docker.sock")
+    }
+
+    fn spawn(home: &Path) -> anyhow::Result<Self> {
+        let run = std::env::temp_dir().join(format!("belljar-docker-{}", std::process::id()));
+        fs::create_dir_all(&run)?;
+        let log = File::create(home.join("dockerd.log"))?;
+        let process = Command::new("dockerd")
+            .args(["--iptables=false", "--ip6tables=false", "--bridge=none"])
+            .args(["--storage-driver", "overlay2", "--host"])
+            .arg(format!("unix://{}", run.join("docker.sock").display()))
+            .arg("--data-root")
+            .arg(home.join("data"))
+            .arg("--exec-root")
+            .arg(run.join("exec"))
+            // Two engines must not share their data: the second finds the first one's number.
+            .arg("--pidfile")
+            .arg(home.join("dockerd.pid"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("dockerd cannot be started")?;
+        Ok(Self { process, run })
+    }
+
+    fn wait(&self) -> anyhow::Result<()> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            let there = self.socket().exists();
+            if there && self.client(&["version"])? {
+                return Ok(());
+            }
+            let gone = fs::read_to_string(format!("/proc/{}/stat", self.process.id()));
+            ensure!(
+                gone.is_ok_and(|stat| !stat.contains(") Z ")),
+                "the engine has ended; target/test-docker/dockerd.log says why"
+            );
+            thread::sleep(Duration::from_millis(100));
+        }
+        bail!("the engine does not answer within {PATIENCE:?}")
+    }
+
+    fn client(&self, arguments: &[&str]) -> anyhow::Result<bool> {
+        let status = Command::new("docker")
+            .args(["--host", &self.address()])
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .context("docker cannot be started")?;
+        Ok(status.success())
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // Asked, so that it ends its own helpers; made to where it does not listen.
+        let asked = Command::new("kill").arg(self.process.id().to_string()).status();
+        let until = Instant::now() + PATIENCE;
+        while asked.is_ok() && Instant::now() < until {
+            if matches!(self.process.try_wait(), Ok(Some(_)) | Err(_)) {
+                break;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.run);
+    }
+}
+
+/// Installs what is missing.
+fn install() -> anyhow::Result<()> {
+    let missing: Vec<&str> = PACKAGES
+        .iter()
+        .filter(|(_, program)| find(program).is_none())
+        .map(|(package, _)| *package)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    ensure!(find("apt-get").is_some(), "{} missing, and there is no apt-get", missing.join(", "));
+    println!("installing {}", missing.join(", "));
+    run(Command::new("apt-get").args(["install", "--yes", "--quiet"]).args(&missing))
+}
+
+/// A small system with Python as a tar file, and whether it was made just now.
+fn root_file_system(home: &Path) -> anyhow::Result<(PathBuf, bool)> {
+    let tar = home.join("rootfs.tar");
+    if tar.is_file() {
+        return Ok((tar, false));
+    }
+    let release = fs::read_to_string("/etc/os-release")?;
+    let suite = release
+        .lines()
+        .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
+        .context("this system's release has no name")?;
+    println!("fetching a small {suite} for containers");
+    let folder = home.join("rootfs");
+    let _ = fs::remove_dir_all(&folder);
+    run(Command::new("debootstrap")
+        .args(["--variant=minbase", "--include=python3,libstdc++6", suite])
+        .arg(&folder))?;
+    for useless in USELESS {
+        let _ = fs::remove_dir_all(folder.join(useless));
+    }
+    // The release's own Node may be too old for the driver; this machine's is what tests run on.
+    if let Some(node) = find("node") {
+        fs::copy(fs::canonicalize(node)?, folder.join("usr/local/bin/node"))?;
+    }
+    let unfinished = home.join("rootfs.tar.part");
+    run(Command::new("tar").arg("-C").arg(&folder).arg("-cf").arg(&unfinished).arg("."))?;
+    fs::rename(&unfinished, &tar)?;
+    fs::remove_dir_all(&folder)?;
+    Ok((tar, true))
+}
+
+/// A program on the search path.
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+fn run(command: &mut Command) -> anyhow::Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("{name} cannot be started"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().last().unwrap_or_default();
+    ensure!(output.status.success(), "{name} failed: {last}");
+    Ok(())
+}
