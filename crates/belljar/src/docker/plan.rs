@@ -236,7 +236,7 @@ mod tests {
         };
         assert_eq!(memory(PolicyLayer::new()), 256 * MIB);
         assert_eq!(memory(PolicyLayer::new().memory_bytes(64 * MIB)), 64 * MIB);
-        assert_eq!(memory(PolicyLayer::new().memory_bytes(4096 * MIB)), 256 * MIB);
+        assert_eq!(memory(PolicyLayer::new().memory_bytes(1024 * MIB)), 256 * MIB);
     }
 
     #[test]
