@@ -56,6 +56,16 @@ impl Engine {
     /// The engine that the settings or the environment name. The first time in this process what
     /// a crashed Belljar has left there is removed.
     pub(crate) fn connect(settings: &DockerSettings) -> Result<Self, SandboxError> {
+        let (engine, is_new) = Self::reach(settings)?;
+        if is_new && let Err(refused) = orphans::collect(&engine) {
+            // What is left over costs its place, not this run.
+            tracing::debug!(target: crate::logging::TARGET, event = "orphans_left", %refused);
+        }
+        Ok(engine)
+    }
+
+    /// The same engine, and whether it is new to this process. Nothing is removed.
+    pub(super) fn reach(settings: &DockerSettings) -> Result<(Self, bool), SandboxError> {
         let socket = find_socket(settings)?;
         let opened = UnixStream::connect(&socket);
         opened.map_err(|error| unreachable(&socket, &error))?;
@@ -63,17 +73,13 @@ impl Engine {
         if let Some(engine) = key.and_then(|key| known().get(&key).cloned()) {
             let ping = engine.ask(GREETING, |docker| async move { docker.ping().await });
             ping.map_err(|refused| unavailable(&format!("{}: {refused}", socket.display())))?;
-            return Ok(engine);
+            return Ok((engine, false));
         }
         let engine = Self::greet(socket)?;
-        // What is left over costs its place, not this run.
-        if let Err(refused) = orphans::collect(&engine) {
-            tracing::debug!(target: crate::logging::TARGET, event = "orphans_left", %refused);
-        }
         if let Some(key) = key {
             known().insert(key, engine.clone());
         }
-        Ok(engine)
+        Ok((engine, true))
     }
 
     fn greet(socket: PathBuf) -> Result<Self, SandboxError> {

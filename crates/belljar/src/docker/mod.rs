@@ -59,8 +59,7 @@ fn driver_place(language: RuntimeType, cache: &Path) -> PathBuf {
 /// # Errors
 /// When there is no engine, or it does not want to.
 pub fn prune(settings: &DockerSettings) -> Result<usize, SandboxError> {
-    // Connecting removes them, the first time.
-    let engine = Engine::connect(settings)?;
+    let (engine, _) = Engine::reach(settings)?;
     orphans::collect(&engine).map_err(|refused| engine::unavailable(&refused.to_string()))
 }
 

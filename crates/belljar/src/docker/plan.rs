@@ -6,7 +6,8 @@ use std::path::Path;
 
 use belljar_core::limits::MAX_OPEN_FILES;
 use belljar_core::{
-    Abilities, ExecutionPolicy, Field, PolicyLayer, Rule, RuntimeType, SandboxError,
+    Abilities, ExecutionPolicy, Field, PolicyLayer, PolicyValidationError, Rule, RuntimeType,
+    SandboxError,
 };
 use serde::Serialize;
 
@@ -30,6 +31,9 @@ const DATA_SHARE: u64 = 8;
 
 /// What Node needs beside the memory of the user's code.
 const ENGINE_SHARE: u64 = 2;
+
+/// The smallest part of a processor that engines know.
+const LEAST_CPUS: f64 = 0.01;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -101,6 +105,11 @@ pub(crate) fn container_plan(
     config: &SandboxConfig,
 ) -> Result<ContainerPlan, SandboxError> {
     let settings = &config.docker;
+    // To an engine none at all means all there are.
+    if !(settings.cpus.is_finite() && settings.cpus >= LEAST_CPUS) {
+        let problem = format!("must be a number of at least {LEAST_CPUS}, not {}", settings.cpus);
+        return Err(PolicyValidationError::single("docker.cpus", problem, None).into());
+    }
     let policy = &plan.policy;
     let memory_bytes = policy.memory_bytes().unwrap_or(settings.memory_bytes);
     let process_memory_bytes = match plan.language {
@@ -236,7 +245,22 @@ mod tests {
         };
         assert_eq!(memory(PolicyLayer::new()), 256 * MIB);
         assert_eq!(memory(PolicyLayer::new().memory_bytes(64 * MIB)), 64 * MIB);
-        assert_eq!(memory(PolicyLayer::new().memory_bytes(4096 * MIB)), 256 * MIB);
+        assert_eq!(memory(PolicyLayer::new().memory_bytes(1024 * MIB)), 256 * MIB);
+    }
+
+    #[test]
+    fn settings_that_would_be_no_limit_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = config(dir.path(), PolicyLayer::new());
+        for cpus in [0.0, -1.0, 0.001, f64::NAN, f64::INFINITY] {
+            config.docker.cpus = cpus;
+            let error = LaunchPlan::new(&config).unwrap_err().to_string();
+            assert!(error.contains("docker.cpus"), "{error}");
+        }
+        config.docker.cpus = 0.01;
+        assert!(LaunchPlan::new(&config).is_ok());
+        config.docker.memory_bytes = 0;
+        assert!(LaunchPlan::new(&config).is_err());
     }
 
     #[test]
