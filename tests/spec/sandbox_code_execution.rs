@@ -10,11 +10,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Instant;
 
-use belljar::{
-    Backend, DockerSettings, RuntimeType, SandboxConfig, SandboxResult, Status, create_sandbox,
-};
+use belljar::{RuntimeType, SandboxResult, Status};
 use serde_json::Value;
-use support::{Agent, Cells, Expect, Jar, containers, eventually, processes_of};
+use support::{Agent, Expect, containers, docker_settings, eventually, processes_of, skipped};
 
 /// What starting an interpreter and a busy machine may add.
 const SLOWNESS_SECONDS: f64 = 2.0;
@@ -33,24 +31,27 @@ fn scenario_1_local_execution() {
 
 #[test]
 fn scenario_2_docker_execution() {
-    let jar = Jar::new();
-    let Some(config) = jar.docker("scenario_2_docker_execution") else { return };
+    let engine = match docker_settings() {
+        Ok(settings) => settings,
+        Err(why) => return skipped("scenario_2_docker_execution", &why),
+    };
+    let agent = Agent::new(&[("SANDBOX_TYPE", "docker")]).with(|settings| settings.docker = engine);
     let code = "import os; print(os.uname())";
-    let result = create_sandbox(&config).expect("a sandbox").run(code);
+    let said = agent.says(code);
+    assert!(said.contains("nodename='belljar'"), "in a container: {said}");
+    let result = agent.result(code);
     result.ended(Status::Ok, 0);
-    assert!(result.stdout.contains("nodename='belljar'"), "in a container: {}", result.stdout);
     assert_eq!(result.meta.runtime, "docker");
     for layer in ["docker", "no-network", "read-only-root", "no-capabilities", "cgroup"] {
         assert!(result.meta.isolation.iter().any(|held| held == layer), "{:?}", result.meta);
     }
-    let network = create_sandbox(&config).expect("a sandbox").run(
+    let network = agent.result(
         "import socket\nprint([name for _, name in socket.if_nameindex()])\n\
          socket.create_connection(('192.0.2.1', 80), 2)",
     );
     assert_eq!(network.stdout, "['lo']\n");
     assert_eq!(network.error.as_ref().map(|error| &*error.name), Some("OSError"));
-    let local = Jar::native().open().run(code);
-    assert_eq!(fields(&result), fields(&local), "the same structure");
+    assert_eq!(fields(&result), fields(&Agent::new(&[]).result(code)), "the same structure");
     eventually("the containers are removed", || containers().is_empty());
 }
 
@@ -138,21 +139,23 @@ fn scenario_6_dangerous_import_blocking() {
 
 #[test]
 fn scenario_7_missing_docker_daemon() {
-    let jar = Jar::new();
-    let docker = |fallback: bool| {
-        let socket = Some("unix:///nowhere/docker.sock".to_owned());
-        let docker = DockerSettings { socket, fallback, ..DockerSettings::default() };
-        SandboxConfig { backend: Backend::Docker, docker, ..jar.config() }
+    let without_daemon = |variables: &[(&str, &str)]| {
+        Agent::new(variables).with(|settings| {
+            settings.docker.socket = Some("unix:///nowhere/docker.sock".to_owned());
+        })
     };
-    let Err(error) = create_sandbox(&docker(false)) else { panic!("there is no daemon") };
-    assert!(error.to_string().contains("Docker daemon not available"), "{error}");
-    let hint = "Set SANDBOX_TYPE=local or start Docker daemon";
-    assert_eq!(error.hint().as_deref(), Some(hint));
-    // Only for those who have asked for it, and told in the result.
-    let result = create_sandbox(&docker(true)).expect("the local backend").run("print('Hello')");
+    let said = without_daemon(&[("SANDBOX_TYPE", "docker")]).says("print('Hello')");
+    assert!(said.starts_with("Error: ") && said.contains("Docker daemon not available"), "{said}");
+    let suggestion = "Suggestion: Set SANDBOX_TYPE=local or start Docker daemon";
+    assert!(said.contains(suggestion), "{said}");
+    // Only for those who have asked for it, and told.
+    let agent = without_daemon(&[("SANDBOX_TYPE", "docker"), ("SANDBOX_FALLBACK", "local")]);
+    let result = agent.result("print('Hello')");
     result.printed("Hello\n");
     assert_eq!(result.meta.runtime, "local");
     assert_eq!(result.meta.fallback_from.as_deref(), Some("docker"));
+    let note = "Hello\n[note]\ndocker was not available, so this ran on local";
+    assert_eq!(agent.says("print('Hello')").trim_end(), note);
 }
 
 #[test]

@@ -2,7 +2,26 @@
 
 use std::path::{Path, PathBuf};
 
-use belljar_core::SandboxError;
+use belljar_core::{Backend, SandboxError};
+use tempfile::TempDir;
+
+use crate::workspace_files;
+
+/// A new workspace for a sandbox of this backend, which only its owner may enter, and which is
+/// removed when it is dropped.
+///
+/// # Errors
+/// When none can be made.
+pub fn temporary(backend: Backend) -> Result<TempDir, SandboxError> {
+    let directory = workspace_files::temporary()?;
+    #[cfg(all(target_os = "linux", feature = "docker"))]
+    if backend == Backend::Docker {
+        crate::docker::hand_over(directory.path())?;
+    }
+    #[cfg(not(all(target_os = "linux", feature = "docker")))]
+    let _ = backend;
+    Ok(directory)
+}
 
 /// A workspace that can be used: an existing, writable directory. Returns its absolute path.
 ///

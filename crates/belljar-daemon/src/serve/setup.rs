@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use belljar::{
     ExecutionPolicy, Field, LineSink, PolicyLayer, Sandbox, SandboxConfig, SandboxError, Session,
-    SessionStore, Survives, Tools, create_sandbox,
+    SessionStore, Tools, create_sandbox, workspace,
 };
 use belljar_core::protocol::methods::{
     CreateParams, INPUT, InputParams, Line, STDERR, STDOUT, TOOL_CALL, ToolParams,
@@ -28,11 +28,13 @@ pub(super) fn make(room: &Room, params: CreateParams) -> Result<Guest, SandboxEr
     let policy = ExecutionPolicy::build(params.preset.unwrap_or(room.offer.preset), [layer])?;
     let session =
         params.session.as_deref().map(|id| open(room, id, &params, &policy)).transpose()?;
+    let backend = params.backend.unwrap_or(room.offer.backend);
     let named = params.workspace.is_some() || policy.is_explicit(Field::MountHostDir);
-    let temporary = (session.is_none() && !named).then(temporary).transpose()?;
+    let temporary =
+        (session.is_none() && !named).then(|| workspace::temporary(backend)).transpose()?;
     let mut config = SandboxConfig {
         runtime: params.language,
-        backend: params.backend.unwrap_or(room.offer.backend),
+        backend,
         policy,
         workspace: temporary.as_ref().map(|dir| dir.path().to_owned()).or(params.workspace.clone()),
         home: Some(room.offer.home.clone()),
@@ -71,7 +73,7 @@ fn open(
             let mut session =
                 store.create(Some(id), params.language, idle.unwrap_or(Duration::MAX))?;
             if let Some(workspace) = &params.workspace {
-                session.work_in(&belljar::workspace::check_workspace(workspace)?);
+                session.work_in(&workspace::check_workspace(workspace)?);
             }
             session
         }
@@ -128,12 +130,5 @@ fn input(room: &Room) -> belljar::InputSource {
             Ok(Value::String(line)) => Some(line),
             Ok(_) | Err(_) => None,
         }
-    })
-}
-
-fn temporary() -> Result<TempDir, SandboxError> {
-    tempfile::Builder::new().prefix("belljar-").tempdir().map_err(|error| SandboxError::Internal {
-        problem: format!("no temporary directory can be made: {error}"),
-        survives: Survives::NothingWasRun,
     })
 }

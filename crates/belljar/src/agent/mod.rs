@@ -17,7 +17,7 @@ pub use settings::AgentSettings;
 
 use crate::CancelHandle;
 use crate::factory::{SandboxConfig, create_sandbox};
-use crate::workspace_files;
+use crate::workspace;
 
 /// What the tool says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,7 +179,7 @@ pub(crate) fn run_once(
     if !settings.languages.contains(&language) {
         return Err(not_offered(language, &settings.languages));
     }
-    let workspace = workspace_files::temporary()?;
+    let workspace = workspace::temporary(settings.backend)?;
     let config = SandboxConfig {
         runtime: language,
         backend: settings.backend,

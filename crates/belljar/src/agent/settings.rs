@@ -232,6 +232,8 @@ fn from(layer: &PolicyLayer, name: &str) -> PolicyLayer {
 
 #[cfg(test)]
 mod tests {
+    use belljar_core::Preset;
+
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> Result<AgentSettings, String> {

@@ -22,6 +22,10 @@ const TRACEBACK_LINES: usize = 16;
 /// What to say about an execution. `note` is why it could not be kept.
 pub(super) fn of(result: &SandboxResult, note: Option<&SandboxError>) -> Answer {
     let mut text = if result.success() { printed(result) } else { failure(result) };
+    if let Some(missing) = &result.meta.fallback_from {
+        let told = format!("{missing} was not available, so this ran on {}", result.meta.runtime);
+        section(&mut text, "note", &told);
+    }
     if let Some(error) = note {
         section(&mut text, "note", &format!("this execution was not kept: {error}"));
     }
