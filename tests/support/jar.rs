@@ -11,6 +11,7 @@ use belljar::{
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::daemon::Daemon;
 use crate::third_party::{pyodide_from_npm, skipped};
 
 /// No test should need longer; whatever does has met a bug.
@@ -163,6 +164,8 @@ impl Jar {
             wasm_binary_path: self.wasm_binary_path.clone(),
             backend: self.backend,
             tools: self.tools.clone(),
+            // Whatever else runs on this machine is no part of a test.
+            socket: Some(self.home.root().join("no-daemon.sock")),
             ..SandboxConfig::default()
         }
     }
@@ -175,7 +178,11 @@ impl Jar {
             _ => None,
         };
         let index_url = index_url.iter().map(|folder| folder.display().to_string()).collect();
-        SandboxConfig { backend, index_url, ..self.config() }
+        let config = SandboxConfig { backend, index_url, ..self.config() };
+        match backend {
+            Backend::Daemon => SandboxConfig { socket: Some(Daemon::shared().socket()), ..config },
+            _ => config,
+        }
     }
 
     /// The configuration with Pyodide; `None`, visibly, where it cannot be had.

@@ -7,6 +7,7 @@
     reason = "what fails here fails the test that asked for it"
 )]
 
+mod daemon;
 mod jar;
 mod memory;
 mod native;
@@ -16,6 +17,7 @@ mod session;
 mod snapshot_file;
 mod third_party;
 
+pub use daemon::Daemon;
 pub use jar::{Jar, build_dir, home};
 pub use memory::{Usage, attack, attacked, exclusive, permitted};
 pub use native::{attack_native, attacked_natively, permitted_native, processes_of};

@@ -78,15 +78,15 @@ impl Backend {
         }
     }
 
-    /// The rules this backend can enforce, or `None` where that depends on what stands behind it
-    /// (`daemon`) or on what it turns out to be (`auto`).
+    /// The rules this backend can enforce, or `None` where that depends on what it turns out to be
+    /// (`auto`). A daemon is asked for wasm, and enforces what that does.
     #[must_use]
     pub fn abilities(self) -> Option<Abilities> {
         use Rule::{
             Memory, Network, Output, Processes, Time, Tools, WorkspaceBytes, WorkspaceFiles,
         };
         match self {
-            Self::Wasm => Some(Abilities::all().without(Rule::Imports)),
+            Self::Wasm | Self::Daemon => Some(Abilities::all().without(Rule::Imports)),
             Self::Native | Self::Pyodide => Some(Abilities::of(&[
                 Time,
                 Memory,
@@ -99,7 +99,7 @@ impl Backend {
             ])),
             Self::Docker => Some(Abilities::of(&[Time, Memory, Processes, Output, Network, Tools])),
             Self::E2b => Some(Abilities::of(&[Time, Output])),
-            Self::Daemon | Self::Auto => None,
+            Self::Auto => None,
         }
     }
 }

@@ -49,6 +49,8 @@ pub struct SandboxConfig {
     pub on_input: Option<InputSource>,
     /// The name a session has in its results.
     pub session_id: Option<String>,
+    /// The daemon's socket, if not the one the environment names.
+    pub socket: Option<PathBuf>,
 }
 
 impl SandboxConfig {
@@ -58,6 +60,14 @@ impl SandboxConfig {
     /// When neither is usable.
     pub fn home(&self) -> Result<Home, SandboxError> {
         self.home.clone().map_or_else(Home::locate, Ok)
+    }
+
+    /// The daemon's socket: the one given here, or the one the environment names.
+    ///
+    /// # Errors
+    /// When neither is usable.
+    pub fn socket(&self) -> Result<PathBuf, SandboxError> {
+        self.socket.clone().map_or_else(crate::remote::socket_path, Ok)
     }
 }
 
@@ -79,8 +89,9 @@ fn launch(plan: LaunchPlan, config: &SandboxConfig) -> Result<Box<dyn Sandbox>, 
             Ok(Box::new(JavaScriptSandbox::from_plan(plan, config)?))
         }
         (Backend::Native | Backend::Pyodide, _) => in_a_process(plan, config),
+        (Backend::Daemon, _) => at_a_daemon(plan, config),
         (
-            Backend::Docker | Backend::E2b | Backend::Daemon | Backend::Auto,
+            Backend::Docker | Backend::E2b | Backend::Auto,
             RuntimeType::Python | RuntimeType::Javascript,
         ) => Err(unavailable(plan.backend)),
     }
@@ -107,6 +118,16 @@ fn in_a_process(
 
 #[cfg(not(target_os = "linux"))]
 fn in_a_process(plan: LaunchPlan, _: &SandboxConfig) -> Result<Box<dyn Sandbox>, SandboxError> {
+    Err(unavailable(plan.backend))
+}
+
+#[cfg(unix)]
+fn at_a_daemon(plan: LaunchPlan, config: &SandboxConfig) -> Result<Box<dyn Sandbox>, SandboxError> {
+    Ok(Box::new(crate::remote::DaemonSandbox::from_plan(plan, config, None)?))
+}
+
+#[cfg(not(unix))]
+fn at_a_daemon(plan: LaunchPlan, _: &SandboxConfig) -> Result<Box<dyn Sandbox>, SandboxError> {
     Err(unavailable(plan.backend))
 }
 

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use belljar_core::{
-    Backend, ExecutionPolicy, PolicyLayer, ResolvedPolicy, RuntimeType, SandboxError, resolve,
+    Backend, ExecutionPolicy, Field, PolicyLayer, ResolvedPolicy, RuntimeType, SandboxError,
+    resolve,
 };
 use serde::{Serialize, Serializer};
 
@@ -25,7 +26,7 @@ pub struct LaunchPlan {
     pub language: RuntimeType,
     /// What runs inside.
     pub guest: Guest,
-    /// The workspace on the host, absolute.
+    /// The workspace on the host, absolute. Empty when it is the daemon's own.
     #[serde(serialize_with = "as_text")]
     pub workspace: PathBuf,
     /// The directories the guest sees, the workspace first. There are no others.
@@ -48,6 +49,8 @@ pub enum Guest {
     File(PathBuf),
     /// A program of this machine.
     Program(PathBuf),
+    /// Whatever the daemon behind this socket has.
+    Daemon(PathBuf),
 }
 
 /// A host directory a guest sees.
@@ -70,15 +73,10 @@ impl LaunchPlan {
     pub fn new(config: &SandboxConfig) -> Result<Self, SandboxError> {
         let backend = choice::settle(config);
         let abilities = backend.abilities().unwrap_or_default();
-        let policy = match backend {
-            Backend::Daemon => return Err(crate::factory::unavailable(backend)),
-            Backend::Wasm
-            | Backend::Native
-            | Backend::Pyodide
-            | Backend::Docker
-            | Backend::E2b
-            | Backend::Auto => resolve(&with_workspace(config)?, backend, abilities)?,
-        };
+        let policy = resolve(&with_workspace(config)?, backend, abilities)?;
+        if backend == Backend::Daemon {
+            return Self::at_a_daemon(config, policy);
+        }
         let workspace = workspace::check_workspace(policy.mount_host_dir())?;
         let plan = Self {
             backend,
@@ -91,6 +89,46 @@ impl LaunchPlan {
             jail: None,
         };
         plan.with_jail(config)
+    }
+
+    /// The daemon's workers see directories of their own. A workspace that the caller names is
+    /// copied there and back; what cannot be copied without becoming something else is refused.
+    fn at_a_daemon(config: &SandboxConfig, policy: ResolvedPolicy) -> Result<Self, SandboxError> {
+        let refused = |reason: &str, hint: &str| SandboxError::BackendUnavailable {
+            backend: Backend::Daemon,
+            reason: reason.to_owned(),
+            hint: Some(hint.to_owned()),
+        };
+        if policy.data_mount().is_some() {
+            return Err(refused(
+                "mount_data_dir is a directory of this machine, which its workers do not see, and \
+                 a copy would not be read-only",
+                "put the data into the workspace, which is sent to it, or use the wasm backend",
+            ));
+        }
+        if config.wasm_binary_path.is_some() {
+            return Err(refused(
+                "it runs its own interpreters, and none that is given to it",
+                "use the wasm backend for an interpreter of your own",
+            ));
+        }
+        let named = config.workspace.is_some() || config.policy.is_explicit(Field::MountHostDir);
+        let workspace = match named {
+            true => workspace::check_workspace(policy.mount_host_dir())?,
+            false => PathBuf::new(),
+        };
+        let guest = policy.guest_mount_path().to_owned();
+        let mount = named.then(|| Mount { host: workspace.clone(), guest, writable: true });
+        Ok(Self {
+            backend: Backend::Daemon,
+            language: config.runtime,
+            guest: Guest::Daemon(config.socket()?),
+            workspace,
+            mounts: mount.into_iter().collect(),
+            policy,
+            #[cfg(target_os = "linux")]
+            jail: None,
+        })
     }
 
     #[cfg(target_os = "linux")]

@@ -30,6 +30,7 @@ fn rows(plan: &LaunchPlan, settings: &Settings) -> Vec<(String, String)> {
             match &plan.guest {
                 Guest::Embedded => "embedded".to_owned(),
                 Guest::File(path) | Guest::Program(path) => path.display().to_string(),
+                Guest::Daemon(socket) => format!("the daemon's, at {}", socket.display()),
             },
         ),
     ];
