@@ -37,7 +37,8 @@ fn a_session_keeps_state_and_can_be_looked_at() {
 
 #[test]
 fn without_a_session_every_execution_is_fresh() {
-    let mut sandbox = open(&Jar::new());
+    let jar = Jar::new();
+    let mut sandbox = open(&jar);
     sandbox.run("x = 1").ended(Status::Ok, 0);
     sandbox.run("x").raised("NameError", "name 'x' is not defined");
     assert!(sandbox.validate_code("x = 1").expect("the host is fine"));

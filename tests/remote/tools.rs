@@ -25,7 +25,7 @@ fn tools_are_run_here_several_at_once() {
         .rlm(|task, ctx, request| Ok(json!([task, ctx, request.depth])));
     let jar = Jar::new().with_tools(tools.at_depth(1));
     let mut sandbox = session(&jar);
-    let met = sandbox.run("import asyncio\nawait asyncio.gather(meet(1), meet(2))");
+    let met = sandbox.run("import asyncio\nawait asyncio.gather(meet.aio(1), meet.aio(2))");
     met.gave(json!([1, 2]));
     assert_eq!((met.meta.tools.calls, met.meta.tools.depth), (2, 1));
     sandbox.run("llm_query('q'), rlm_query('t', 5)").gave(json!(["answer to q", ["t", 5, 1]]));
@@ -44,7 +44,8 @@ fn calls_are_counted_on_both_sides() {
         Ok(Value::Null)
     });
     let jar = Jar::new().with_tools(tools.expect("a good name"));
-    let mut sandbox = session(&jar.with(|layer| layer.max_tool_calls(3)));
+    let jar = jar.with(|layer| layer.max_tool_calls(3));
+    let mut sandbox = session(&jar);
     let code = "n = 0\ntry:\n  while True:\n    count(); n += 1\nexcept Exception as e: print(n, type(e).__name__)";
     sandbox.run(code).printed("3 ToolLimitError\n");
     assert_eq!(calls.load(Ordering::Relaxed), 3);

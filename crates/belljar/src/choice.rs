@@ -20,11 +20,12 @@ pub(crate) fn settle(config: &SandboxConfig) -> Backend {
 /// to put it in, or a daemon that answers.
 fn can_run(backend: Backend, config: &SandboxConfig) -> bool {
     let config = SandboxConfig { backend, ..config.clone() };
-    let can_be_had = || match backend {
-        Backend::Daemon => daemon_answers(&config),
-        _ => jail_works(),
-    };
-    can_be_had() && LaunchPlan::new(&config).is_ok()
+    // What costs least is asked first.
+    let allowed = || LaunchPlan::new(&config).is_ok();
+    match backend {
+        Backend::Daemon => allowed() && daemon_answers(&config),
+        _ => jail_works() && allowed(),
+    }
 }
 
 #[cfg(unix)]

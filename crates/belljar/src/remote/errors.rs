@@ -53,6 +53,16 @@ pub(super) fn lost(problem: String, survives: Survives) -> SandboxError {
     SandboxError::ConnectionLost { problem, survives }
 }
 
+/// Whether a daemon says that it does not have the sandbox, or not any more.
+pub(super) fn is_gone(error: &SandboxError) -> bool {
+    match error {
+        SandboxError::Remote { kind, message, .. } => {
+            kind == "internal" || message.starts_with("there is no sandbox ")
+        }
+        _ => false,
+    }
+}
+
 /// An answer that makes no sense.
 pub(super) fn nonsense(method: &str, request: Request) -> SandboxError {
     let survives = match request {

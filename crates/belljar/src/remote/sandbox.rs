@@ -149,14 +149,15 @@ impl DaemonSandbox {
     /// with its connection is not replaced by something that knows nothing.
     fn place(&mut self) -> Result<Arc<Place>, SandboxError> {
         let named = self.params.session.is_some();
-        if let Some(place) = &self.state.place {
-            match place.connection.lost() {
+        let why = match &self.state.place {
+            Some(place) => match place.connection.lost() {
                 None => return Ok(Arc::clone(place)),
-                Some(why) if self.state.in_session && !named => {
-                    return Err(errors::lost(why, Survives::NothingWasRun));
-                }
-                Some(_) => {}
-            }
+                Some(why) => why,
+            },
+            None => "the daemon has ended the sandbox".to_owned(),
+        };
+        if self.state.in_session && !named {
+            return Err(errors::lost(why, Survives::NothingWasRun));
         }
         let (connection, _) = Connection::open(&self.socket)?;
         let created: Created = ask(&connection, CREATE, &self.params)?;
@@ -170,8 +171,8 @@ impl DaemonSandbox {
 
     /// The same for something new: what was there before does not matter.
     fn new_place(&mut self) -> Result<Arc<Place>, SandboxError> {
-        let gone = |place: &Arc<Place>| place.connection.lost().is_some();
-        if self.state.place.as_ref().is_some_and(gone) {
+        let there = |place: &Arc<Place>| place.connection.lost().is_none();
+        if !self.state.place.as_ref().is_some_and(there) {
             self.state = State { place: None, in_session: false };
         }
         self.place()
@@ -206,9 +207,9 @@ impl DaemonSandbox {
             patience: self.plan.policy.timeout().saturating_add(PATIENCE),
             cancel: &self.cancel,
         };
-        let answer = call
-            .run(method, params, Some(&mut self.listener))
-            .map_err(|failure| self.refused(place, errors::error(failure, Request::Runs)))?;
+        let answer = call.run(method, params, Some(&mut self.listener));
+        let answer =
+            answer.map_err(|failure| self.refused(place, errors::error(failure, Request::Runs)))?;
         let mut result: SandboxResult = serde_json::from_str(answer.get())
             .map_err(|_| errors::nonsense(method, Request::Runs))?;
         result.pending_calls.truncate(MAX_BEGUN_CALLS);
@@ -222,8 +223,12 @@ impl DaemonSandbox {
         Ok(result)
     }
 
-    /// An error that names calls has their numbers only in its words; the daemon knows them.
-    fn refused(&self, place: &Place, error: SandboxError) -> SandboxError {
+    /// An error that names calls has their numbers only in its words; the daemon knows them. After
+    /// one that says that the sandbox is gone, nobody looks for it there.
+    fn refused(&mut self, place: &Place, error: SandboxError) -> SandboxError {
+        if errors::is_gone(&error) {
+            self.state.place = None;
+        }
         match error {
             SandboxError::Remote { kind, .. } if kind == "suspended" => {
                 SandboxError::Suspended { pending: pending(place).iter().map(|c| c.id).collect() }
