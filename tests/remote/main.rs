@@ -1,6 +1,6 @@
 //! The daemon backend, against a real server of the protocol.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod connection;
 mod sessions;

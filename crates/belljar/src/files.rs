@@ -2,7 +2,7 @@
 //! a guest does there meanwhile.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use belljar_core::SandboxError;
 use belljar_core::protocol::methods::{FileEntry, FileKind};
@@ -110,6 +110,10 @@ impl WorkspaceFiles {
     }
 
     fn make_above(&self, path: &Path) -> io::Result<()> {
+        // Before any of it is made.
+        if !path.components().all(|part| matches!(part, Component::Normal(_))) {
+            return Err(io::Error::other("it holds a path that leads outside"));
+        }
         let above: Vec<&Path> = path.ancestors().skip(1).collect();
         for folder in above.into_iter().rev().filter(|folder| !folder.as_os_str().is_empty()) {
             let folder = Entry { path: folder.to_owned(), kind: Kind::Directory };

@@ -22,6 +22,7 @@ use belljar_core::{Backend, SandboxError};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::errors::{self, Request};
 use super::mailbox::{Event, Mailbox};
 use super::socket;
 use super::talk::{self, Failure};
@@ -85,11 +86,13 @@ impl Connection {
             .map_err(|error| unusable(format!("{shown}: {error}"), None))?;
         let stop = Some("something else listens there; set BELLJAR_SOCKET to the daemon's socket");
         let answer = talk::ask(&connection, HELLO, &(), HELLO_PATIENCE).map_err(|failure| {
-            let reason = match failure {
-                Failure::Unsent(problem) | Failure::Lost(problem) => problem,
-                Failure::Refused(error) => error.message,
-            };
-            unusable(format!("whoever listens at {shown} is no daemon: {reason}"), stop)
+            match failure {
+                Failure::Unsent(why) | Failure::Lost(why) => {
+                    unusable(format!("whoever listens at {shown} is no daemon: {why}"), stop)
+                }
+                // One that is busy, for example, says so itself.
+                refused @ Failure::Refused(_) => errors::error(refused, Request::Looks),
+            }
         })?;
         let hello: Hello = serde_json::from_str(answer.get()).map_err(|_| {
             unusable(format!("whoever listens at {shown} does not say who it is"), stop)

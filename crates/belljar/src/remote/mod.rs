@@ -20,7 +20,8 @@ mod socket;
 #[cfg(unix)]
 mod talk;
 
-#[cfg(all(unix, test))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests;
 
 #[cfg(unix)]

@@ -1,6 +1,6 @@
-//! A daemon that is none: whatever it says, the client gives a clear answer in bounded memory.
+//! What listens at the socket, and how it talks.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -15,40 +15,15 @@ use belljar_host::{CancelHandle, LineSink};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::connection::Connection;
-use super::socket::available;
-use super::talk::{self, Call, Failure, Listener};
+use super::{Server, shown};
+use crate::remote::connection::Connection;
+use crate::remote::socket::available;
+use crate::remote::talk::{self, Call, Failure, Listener};
 use crate::tools::Tools;
 use crate::wasm::Links;
 
 const SOON: Duration = Duration::from_millis(100);
 const PATIENT: Duration = Duration::from_secs(20);
-
-/// The other side of a connection.
-struct Server {
-    input: BufReader<UnixStream>,
-    output: UnixStream,
-}
-
-impl Server {
-    fn new(stream: UnixStream) -> Self {
-        Self { input: BufReader::new(stream.try_clone().unwrap()), output: stream }
-    }
-
-    fn hear(&mut self) -> Value {
-        let mut line = String::new();
-        self.input.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or(Value::Null)
-    }
-
-    fn say(&mut self, message: &Value) {
-        writeln!(self.output, "{message}").unwrap();
-    }
-
-    fn answer(&mut self, id: &Value, result: &Value) {
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
-    }
-}
 
 fn connected(script: impl FnOnce(Server) + Send + 'static) -> (Connection, JoinHandle<()>) {
     let (near, far) = UnixStream::pair().unwrap();
@@ -81,10 +56,6 @@ fn refused(script: impl FnOnce(Server) + Send + 'static) -> String {
     let error = available(&path).unwrap_err();
     server.join().unwrap();
     shown(&error.to_string(), folder.path())
-}
-
-fn shown(text: &str, folder: &Path) -> String {
-    text.replace(&folder.display().to_string(), "DIR")
 }
 
 #[test]
