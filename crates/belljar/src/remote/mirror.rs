@@ -17,7 +17,7 @@ use belljar_core::protocol::methods::{
 use belljar_core::{SandboxError, SandboxResult};
 use tempfile::SpooledTempFile;
 
-use super::sandbox::Place;
+use super::place::Place;
 use crate::files::WorkspaceFiles;
 use crate::workspace_files::{Entry, Kind, Tree};
 

@@ -13,6 +13,8 @@ mod mailbox;
 #[cfg(unix)]
 mod mirror;
 #[cfg(unix)]
+mod place;
+#[cfg(unix)]
 mod sandbox;
 #[cfg(unix)]
 mod snapshots;

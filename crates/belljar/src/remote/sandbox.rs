@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use belljar_core::limits::{MAX_BEGUN_CALLS, MAX_COMPLETIONS};
 use belljar_core::protocol::methods::{
     AnswerForm, COMPLETE, CREATE, CodeParams, CompleteParams, Completed, CreateParams, Created,
     DESTROY, EXECUTE, FORK, GET_VARIABLE, INITIALIZE, InitializeParams, Looked, NameParams,
-    PENDING_CALLS, RESTORE, RESUME, RestoreParams, ResumeParams, SNAPSHOT, SandboxId,
-    SandboxParams, SnapshotParams, Snapshotted, VALIDATE, Validated, VariableForm,
+    RESTORE, RESUME, RestoreParams, ResumeParams, SNAPSHOT, SandboxParams, SnapshotParams,
+    Snapshotted, VALIDATE, Validated, VariableForm,
 };
 use belljar_core::{
     Backend, Field, GuestError, RuntimeType, SandboxError, SandboxExecutionError, SandboxResult,
@@ -17,15 +16,15 @@ use belljar_core::{
 };
 use belljar_host::{CancelHandle, Completions, Variable};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::connection::Connection;
 use super::errors::{self, Request};
 use super::mirror::Mirror;
+use super::place::{PATIENCE, Place, ask};
 use super::snapshots;
-use super::talk::{self, Call, Listener};
+use super::talk::{Call, Listener};
 use crate::factory::SandboxConfig;
 use crate::home::Home;
 use crate::plan::{Guest, LaunchPlan};
@@ -34,9 +33,6 @@ use crate::sessions::check_id;
 use crate::snapshot::{Files, Snapshot};
 use crate::wasm::Links;
 use crate::workspace_files;
-
-/// How long a daemon may take for what is no time of the guest's: its queue, its disk.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs code in a Belljar daemon, each piece in a fresh interpreter or, once a session has begun,
 /// all in the same. It has what the wasm backend has; forks share its connection.
@@ -60,50 +56,10 @@ pub struct DaemonSandbox {
     own_workspace: Option<TempDir>,
 }
 
-/// Where a sandbox is.
-pub(super) struct Place {
-    pub(super) connection: Arc<Connection>,
-    pub(super) sandbox: SandboxId,
-}
-
 struct State {
     /// `None` until it is needed again.
     place: Option<Arc<Place>>,
     in_session: bool,
-}
-
-impl Place {
-    /// Asks for something that runs no code.
-    pub(super) fn ask<T: DeserializeOwned>(
-        &self,
-        method: &str,
-        params: &impl Serialize,
-    ) -> Result<T, SandboxError> {
-        ask(&self.connection, method, params)
-    }
-
-    pub(super) fn tell(&self, method: &str, params: &impl Serialize) {
-        self.connection.tell(method, params);
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // When nobody else uses the connection, it ends now, and everything in it.
-        if Arc::strong_count(&self.connection) > 1 {
-            self.tell(DESTROY, &SandboxParams { sandbox: self.sandbox });
-        }
-    }
-}
-
-fn ask<T: DeserializeOwned>(
-    connection: &Connection,
-    method: &str,
-    params: &impl Serialize,
-) -> Result<T, SandboxError> {
-    let answer = talk::ask(connection, method, params, PATIENCE)
-        .map_err(|failure| errors::error(failure, Request::Looks))?;
-    serde_json::from_str(answer.get()).map_err(|_| errors::nonsense(method, Request::Looks))
 }
 
 impl DaemonSandbox {
@@ -230,9 +186,9 @@ impl DaemonSandbox {
             self.state.place = None;
         }
         match error {
-            SandboxError::Remote { kind, .. } if kind == "suspended" => {
-                SandboxError::Suspended { pending: pending(place).iter().map(|c| c.id).collect() }
-            }
+            SandboxError::Remote { kind, .. } if kind == "suspended" => SandboxError::Suspended {
+                pending: place.pending().iter().map(|call| call.id).collect(),
+            },
             other => other,
         }
     }
@@ -304,13 +260,6 @@ fn unfetched(error: SandboxError, result: &SandboxResult) -> SandboxError {
         }
         .into(),
     }
-}
-
-fn pending(place: &Place) -> Vec<ToolCall> {
-    let params = SandboxParams { sandbox: place.sandbox };
-    let mut calls: Vec<ToolCall> = place.ask(PENDING_CALLS, &params).unwrap_or_default();
-    calls.truncate(MAX_BEGUN_CALLS);
-    calls
 }
 
 impl Sandbox for DaemonSandbox {
@@ -385,7 +334,7 @@ impl Sandbox for DaemonSandbox {
 
     fn pending_calls(&mut self) -> Vec<ToolCall> {
         match self.state.in_session.then(|| self.place()) {
-            Some(Ok(place)) => pending(&place),
+            Some(Ok(place)) => place.pending(),
             Some(Err(_)) | None => Vec::new(),
         }
     }

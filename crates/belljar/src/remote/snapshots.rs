@@ -13,7 +13,7 @@ use belljar_core::protocol::methods::{
     SnapshotWriteParams, Snapshotted,
 };
 
-use super::sandbox::Place;
+use super::place::Place;
 use crate::home::Home;
 use crate::snapshot::Snapshot;
 

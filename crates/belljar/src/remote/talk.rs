@@ -131,7 +131,8 @@ impl Listener {
 
     /// What tools have answered since; `waker` is woken when the next one does.
     fn answers(&mut self, waker: &Waker) -> Vec<(u64, ToolOutcome)> {
-        if let Some(arrived) = self.desk.inbox().poll(waker) {
+        // Only an inbox that was found empty remembers the waker.
+        while let Some(arrived) = self.desk.inbox().poll(waker) {
             self.desk.sort(arrived, None);
         }
         self.desk.take_ended()
