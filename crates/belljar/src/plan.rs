@@ -253,6 +253,25 @@ mod tests {
     }
 
     #[test]
+    fn a_daemon_needs_no_workspace_and_gets_one_that_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = SandboxConfig {
+            backend: Backend::Daemon,
+            home: Some(Home::at(dir.path())),
+            socket: Some("/run/s".into()),
+            ..SandboxConfig::default()
+        };
+        let plan = LaunchPlan::new(&config).unwrap();
+        assert_eq!(plan.guest, Guest::Daemon("/run/s".into()));
+        assert!(plan.workspace.as_os_str().is_empty() && plan.mounts.is_empty());
+        config.workspace = Some(dir.path().to_owned());
+        let plan = LaunchPlan::new(&config).unwrap();
+        assert_eq!(plan.workspace, std::fs::canonicalize(dir.path()).unwrap());
+        assert!(plan.mounts.iter().all(|mount| mount.guest == "/app" && mount.writable));
+        assert_eq!(plan.policy.fuel_budget(), Some(2_000_000_000));
+    }
+
+    #[test]
     fn a_missing_data_directory_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let layer = PolicyLayer::new().mount_data_dir(dir.path().join("gone"));
