@@ -9,6 +9,11 @@ use support::Jar;
 /// What every backend has to agree with.
 pub const REFERENCE: Backend = Backend::Wasm;
 
+/// Whether it is the reference that runs, at whatever place.
+pub fn is_reference(backend: Backend) -> bool {
+    matches!(backend, REFERENCE | Backend::Daemon)
+}
+
 /// Where a case expects that backends differ, each time with its reason beside it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Differs {

@@ -6,6 +6,7 @@
 //! backend does is listed in its place, with the suite that will hold it; the generic scenarios on
 //! the native backend are in `repl_sandbox_native.rs`.
 
+use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,7 +16,9 @@ use belljar::{
     create_sandbox,
 };
 use serde_json::json;
-use support::{Cells, Expect, Jar, Lines, Usage, alone, cancelled, pyodide_from_npm, skipped};
+use support::{
+    Cells, Daemon, Expect, Jar, Lines, Usage, alone, cancelled, pyodide_from_npm, skipped,
+};
 
 // ## Requirement: Sandbox Lifecycle
 
@@ -287,7 +290,20 @@ fn backend_type_enumeration() {
     assert!("wishful".parse::<Backend>().is_err());
 }
 
-// Scenario: Auto-select daemon when running            the suite of the daemon
+#[test]
+fn auto_select_daemon_when_running() {
+    let jar = Jar::new();
+    let daemon = Daemon::start();
+    let config =
+        SandboxConfig { backend: Backend::Auto, socket: Some(daemon.socket()), ..jar.config() };
+    let result = create_sandbox(&config).expect("a sandbox").run("1");
+    assert_eq!(result.gave(1).meta.runtime, "daemon");
+    // What it cannot do is not asked of it.
+    let data = Jar::new().with_data(&[("d", "1")]);
+    let config = SandboxConfig { policy: data.config().policy, ..config };
+    let runtime = create_sandbox(&config).expect("a sandbox").run("1").meta.runtime;
+    assert_ne!(runtime, "daemon");
+}
 
 #[test]
 fn auto_select_native_when_python_available() {
@@ -416,11 +432,62 @@ fn python_availability_check() {
 
 // ## Requirement: Daemon Client Sandbox
 //
-// Scenario: IPC connection                the suite of the daemon
-// Scenario: Socket path                   the suite of the daemon
-// Scenario: Named pipe path               the suite of the daemon
-// Scenario: Execute via daemon            the suite of the daemon
-// Scenario: Daemon availability check     the suite of the daemon
+// More about this backend is in the suite `remote`.
+
+#[test]
+fn ipc_connection() {
+    let daemon = Daemon::start();
+    let kind = std::fs::symlink_metadata(daemon.socket()).expect("a file").file_type();
+    assert!(kind.is_socket());
+    let jar = Jar::new();
+    let config =
+        SandboxConfig { backend: Backend::Daemon, socket: Some(daemon.socket()), ..jar.config() };
+    create_sandbox(&config).expect("a sandbox").run("print('hello')").printed("hello\n");
+}
+
+#[test]
+fn socket_path() {
+    let home = std::env::home_dir().expect("a home directory");
+    if std::env::var_os(belljar::remote::SOCKET_VARIABLE).is_some() {
+        skipped("socket_path", "BELLJAR_SOCKET is set here");
+        return;
+    }
+    let path = belljar::remote::socket_path().expect("a path");
+    assert_eq!(path, home.join(".rlm/daemon.sock"));
+}
+
+/// There is no client for it yet: on Windows the backend says that it is not available.
+#[test]
+fn named_pipe_path() {
+    assert_eq!(belljar::remote::WINDOWS_PIPE, r"\\.\pipe\rlm-daemon");
+}
+
+/// Which worker serves it is tested where the daemon is.
+#[test]
+fn execute_via_daemon() {
+    let jar = Jar::new();
+    let mut sandbox = create_sandbox(&jar.config_on(Backend::Daemon)).expect("a sandbox");
+    let code = "import sys\nprint('out')\nprint('err', file=sys.stderr)\nopen('f', 'w').write('x')";
+    let result = sandbox.run(code);
+    result.ended(Status::Ok, 0).changed(&["f"], &[], &[]);
+    assert_eq!((result.stdout.as_str(), result.stderr.as_str()), ("out\n", "err\n"));
+    assert_eq!((result.meta.runtime.as_str(), jar.read("f").as_str()), ("daemon", "x"));
+    assert!(result.duration() > 0.0);
+}
+
+#[test]
+fn daemon_availability_check() {
+    let daemon = Daemon::start();
+    let hello = belljar::remote::available(&daemon.socket()).expect("a daemon");
+    assert_eq!(hello.pid, std::process::id());
+    // It has to be there, and it has to answer.
+    let folder = tempfile::tempdir().expect("a directory");
+    let silent = folder.path().join("silent.sock");
+    assert!(belljar::remote::available(&silent).is_err());
+    let _listener = std::os::unix::net::UnixListener::bind(&silent).expect("a socket");
+    let refused = belljar::remote::available(&silent).expect_err("nobody answers");
+    assert!(refused.to_string().contains("no answer has come within 2 s"), "{refused}");
+}
 
 // ## Requirement: Sandbox Factory
 

@@ -11,6 +11,7 @@ use belljar::{
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::daemon::Daemon;
 use crate::docker::{belongs_to_nobody, docker_settings};
 use crate::third_party::{pyodide_from_npm, skipped};
 
@@ -164,6 +165,8 @@ impl Jar {
             wasm_binary_path: self.wasm_binary_path.clone(),
             backend: self.backend,
             tools: self.tools.clone(),
+            // Whatever else runs on this machine is no part of a test.
+            socket: Some(self.home.root().join("no-daemon.sock")),
             ..SandboxConfig::default()
         }
     }
@@ -183,7 +186,11 @@ impl Jar {
             }
             _ => DockerSettings::default(),
         };
-        SandboxConfig { backend, index_url, docker, ..self.config() }
+        let config = SandboxConfig { backend, index_url, docker, ..self.config() };
+        match backend {
+            Backend::Daemon => SandboxConfig { socket: Some(Daemon::shared().socket()), ..config },
+            _ => config,
+        }
     }
 
     /// The configuration with a container; `None`, visibly, where there is no engine for tests.

@@ -8,6 +8,7 @@
 )]
 
 mod agent;
+mod daemon;
 mod docker;
 mod jar;
 mod memory;
@@ -19,6 +20,7 @@ mod snapshot_file;
 mod third_party;
 
 pub use agent::Agent;
+pub use daemon::Daemon;
 pub use docker::{belongs_to_nobody, containers, docker_settings, engine};
 pub use jar::{Jar, build_dir, home};
 pub use memory::{Usage, attack, attacked, exclusive, permitted};

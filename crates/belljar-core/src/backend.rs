@@ -78,8 +78,8 @@ impl Backend {
         }
     }
 
-    /// The rules this backend can enforce, or `None` where that depends on what stands behind it
-    /// (`daemon`) or on what it turns out to be (`auto`).
+    /// The rules this backend can enforce, or `None` where that depends on what it turns out to be
+    /// (`auto`). A daemon is asked for wasm, and enforces what that does.
     #[must_use]
     pub fn abilities(self) -> Option<Abilities> {
         use Rule::{
@@ -87,7 +87,7 @@ impl Backend {
             WorkspaceFiles,
         };
         match self {
-            Self::Wasm => Some(Abilities::all()),
+            Self::Wasm | Self::Daemon => Some(Abilities::all()),
             Self::Native | Self::Pyodide | Self::Docker => Some(Abilities::of(&[
                 Time,
                 Memory,
@@ -100,7 +100,7 @@ impl Backend {
                 Imports,
             ])),
             Self::E2b => Some(Abilities::of(&[Time, Output, Imports])),
-            Self::Daemon | Self::Auto => None,
+            Self::Auto => None,
         }
     }
 }

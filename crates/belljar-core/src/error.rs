@@ -16,6 +16,10 @@ pub enum Survives {
     SandboxAsBefore,
     /// The sandbox is gone; the workspace may hold what the code wrote.
     OtherSandboxes,
+    /// The code ran and the sandbox lives; what it did outside is not complete here.
+    SandboxAsAfter,
+    /// The sandbox is out of reach, and whether the code ran is not known.
+    MayHaveRun,
 }
 
 impl fmt::Display for Survives {
@@ -27,6 +31,8 @@ impl fmt::Display for Survives {
                 "this sandbox is gone; other sandboxes are unaffected, and the workspace may hold \
                  what the code wrote"
             }
+            Self::SandboxAsAfter => "the code ran, and the sandbox is as it was left by it",
+            Self::MayHaveRun => "the code may have run, and this sandbox is gone",
         })
     }
 }
@@ -231,6 +237,26 @@ pub enum SandboxError {
         survives: Survives,
     },
 
+    /// The connection to a server ended, or the server stopped answering.
+    #[error("the connection to the daemon was lost: {problem}; {survives}")]
+    ConnectionLost {
+        /// How.
+        problem: String,
+        /// What is left. Sandboxes of the same connection, forks included, are gone in any case.
+        survives: Survives,
+    },
+
+    /// A server's error, in its own words.
+    #[error("{message}")]
+    Remote {
+        /// Its kind there; `busy` when the same request may succeed later.
+        kind: String,
+        /// What it says, what survives included.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+
     /// A mistake in Belljar itself.
     #[error("internal error: {problem}; {survives}")]
     Internal {
@@ -244,7 +270,7 @@ pub enum SandboxError {
 impl SandboxError {
     /// Its kind, as a word for programs that see only text of it.
     #[must_use]
-    pub const fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &str {
         match self {
             Self::PolicyValidation(_) => "policy_validation",
             Self::Execution(_) => "execution",
@@ -267,6 +293,8 @@ impl SandboxError {
             Self::Variables(_) => "variables",
             Self::Artifact { .. } => "artifact",
             Self::Protocol { .. } => "protocol",
+            Self::ConnectionLost { .. } => "connection_lost",
+            Self::Remote { kind, .. } => kind,
             Self::Internal { .. } => "internal",
         }
     }
@@ -291,7 +319,8 @@ impl SandboxError {
             | Self::Session { hint, .. }
             | Self::Snapshot { hint, .. }
             | Self::Artifact { hint, .. }
-            | Self::Package { hint, .. } => hint.clone(),
+            | Self::Package { hint, .. }
+            | Self::Remote { hint, .. } => hint.clone(),
             Self::Unenforceable { rule: Rule::Imports, .. } => {
                 Some("leave block_imports away: the import guard reads Python only".to_owned())
             }
@@ -319,6 +348,9 @@ impl SandboxError {
                 Some("run code in it with `execute` (`belljar run --session ID`)".to_owned())
             }
             Self::Protocol { .. } => None,
+            Self::ConnectionLost { .. } => {
+                Some("`belljar daemon status` shows whether it runs; then begin anew".to_owned())
+            }
             Self::Internal { .. } => {
                 Some("this is a bug in Belljar; please report it with the message above".to_owned())
             }
@@ -424,6 +456,15 @@ mod tests {
             SandboxError::Protocol {
                 problem: "a line of 3 GiB".into(),
                 survives: Survives::OtherSandboxes,
+            },
+            SandboxError::ConnectionLost {
+                problem: "it was closed".into(),
+                survives: Survives::MayHaveRun,
+            },
+            SandboxError::Remote {
+                kind: "busy".into(),
+                message: "busy: 8 executions wait; nothing was run".into(),
+                hint: Some("try again later".into()),
             },
             SandboxError::Internal { problem: "oops".into(), survives: Survives::NothingWasRun },
         ];

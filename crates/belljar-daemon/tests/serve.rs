@@ -161,6 +161,23 @@ fn a_session_keeps_state_and_can_be_forked() {
 }
 
 #[test]
+fn a_fork_asks_and_tells_in_its_own_name() {
+    let mut client = Client::new();
+    let sandbox = client.create(json!({"tools": ["add"], "stream": true}));
+    client.ask("initialize", json!({"sandbox": sandbox}));
+    let fork = client.ask("fork", json!({"sandbox": sandbox}))["sandbox"].as_u64().unwrap();
+    let id = client.send("execute", json!({"sandbox": fork, "code": "print('x')\nadd(1)"}));
+    assert_eq!(client.hear()["params"], json!({"sandbox": fork, "text": "x\n"}));
+    let asked = client.hear();
+    assert_eq!(
+        (&asked["method"], &asked["params"]["sandbox"]),
+        (&json!("tool.call"), &json!(fork))
+    );
+    client.write(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": 1}).to_string());
+    assert_eq!(client.answer(id)["result"]["status"], "ok");
+}
+
+#[test]
 fn lines_are_told_while_code_runs() {
     let mut client = Client::new();
     let sandbox = client.create(json!({"stream": true}));
@@ -267,6 +284,17 @@ fn files_are_written_read_and_removed() {
     assert_eq!(result["files_created"], json!(["out.txt"]));
     let part = client.ask("files.read", on("out.txt"));
     assert_eq!(STANDARD.decode(part["data"].as_str().unwrap()).unwrap(), b"HELLO");
+    let mut link = on("in/up");
+    link["link"] = json!("../out.txt");
+    client.ask("files.write", link.clone());
+    assert_eq!(client.ask("files.read", on("in/up"))["link"], "../out.txt");
+    link["link"] = json!("../../etc");
+    assert!(client.refused("files.write", link).1.contains("leads outside"));
+    let mut folder = on("in/folder/below");
+    folder["directory"] = json!(true);
+    client.ask("files.write", folder);
+    let below = client.execute(sandbox, "import os; print(os.listdir('in/folder'))");
+    assert_eq!(below["stdout"], "['below']\n");
     client.ask("files.remove", on("in"));
     let listed = client.ask("files.list", json!({"sandbox": sandbox}));
     assert_eq!(listed, json!([{"path": "out.txt", "kind": "file", "bytes": 5}]));

@@ -6,7 +6,7 @@ use crate::factory::SandboxConfig;
 use crate::plan::LaunchPlan;
 
 /// What `auto` tries, in this order; the last one always works.
-const PREFERRED: [Backend; 2] = [Backend::Native, Backend::Pyodide];
+const PREFERRED: [Backend; 3] = [Backend::Daemon, Backend::Native, Backend::Pyodide];
 
 /// The backend a configuration names, or the first of the preferred ones that can run here.
 pub(crate) fn settle(config: &SandboxConfig) -> Backend {
@@ -16,10 +16,26 @@ pub(crate) fn settle(config: &SandboxConfig) -> Backend {
     PREFERRED.into_iter().find(|backend| can_run(*backend, config)).unwrap_or(Backend::Wasm)
 }
 
-/// Whether there is an interpreter, a jail to put it in, and nothing in the policy against it.
+/// Whether there is nothing in the policy against it, and it can be had: an interpreter with a jail
+/// to put it in, or a daemon that answers.
 fn can_run(backend: Backend, config: &SandboxConfig) -> bool {
     let config = SandboxConfig { backend, ..config.clone() };
-    jail_works() && LaunchPlan::new(&config).is_ok()
+    // What costs least is asked first.
+    let allowed = || LaunchPlan::new(&config).is_ok();
+    match backend {
+        Backend::Daemon => allowed() && daemon_answers(&config),
+        _ => jail_works() && allowed(),
+    }
+}
+
+#[cfg(unix)]
+fn daemon_answers(config: &SandboxConfig) -> bool {
+    config.socket().is_ok_and(|socket| crate::remote::available(&socket).is_ok())
+}
+
+#[cfg(not(unix))]
+fn daemon_answers(_: &SandboxConfig) -> bool {
+    false
 }
 
 /// Whether processes can be jailed here, with which layers or why not, and what to do about it.

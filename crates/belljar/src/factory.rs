@@ -52,6 +52,8 @@ pub struct SandboxConfig {
     pub on_input: Option<InputSource>,
     /// The name a session has in its results.
     pub session_id: Option<String>,
+    /// The daemon's socket, if not the one the environment names.
+    pub socket: Option<PathBuf>,
 }
 
 impl SandboxConfig {
@@ -61,6 +63,14 @@ impl SandboxConfig {
     /// When neither is usable.
     pub fn home(&self) -> Result<Home, SandboxError> {
         self.home.clone().map_or_else(Home::locate, Ok)
+    }
+
+    /// The daemon's socket: the one given here, or the one the environment names.
+    ///
+    /// # Errors
+    /// When neither is usable.
+    pub fn socket(&self) -> Result<PathBuf, SandboxError> {
+        self.socket.clone().map_or_else(crate::remote::socket_path, Ok)
     }
 }
 
@@ -83,10 +93,10 @@ fn launch(plan: LaunchPlan, config: &SandboxConfig) -> Result<Box<dyn Sandbox>, 
         }
         (Backend::Native | Backend::Pyodide, _) => in_a_process(plan, config),
         (Backend::Docker, _) => in_a_container(plan, config),
-        (
-            Backend::E2b | Backend::Daemon | Backend::Auto,
-            RuntimeType::Python | RuntimeType::Javascript,
-        ) => Err(unavailable(plan.backend)),
+        (Backend::Daemon, _) => at_a_daemon(plan, config),
+        (Backend::E2b | Backend::Auto, RuntimeType::Python | RuntimeType::Javascript) => {
+            Err(unavailable(plan.backend))
+        }
     }
 }
 
@@ -147,6 +157,16 @@ fn instead_of_a_container(
     let local = SandboxConfig { backend: Backend::Native, ..config.clone() };
     let plan = LaunchPlan { fallback_from: Some(Backend::Docker), ..LaunchPlan::new(&local)? };
     in_a_process(plan, &local)
+}
+
+#[cfg(unix)]
+fn at_a_daemon(plan: LaunchPlan, config: &SandboxConfig) -> Result<Box<dyn Sandbox>, SandboxError> {
+    Ok(Box::new(crate::remote::DaemonSandbox::from_plan(plan, config, None)?))
+}
+
+#[cfg(not(unix))]
+fn at_a_daemon(plan: LaunchPlan, _: &SandboxConfig) -> Result<Box<dyn Sandbox>, SandboxError> {
+    Err(unavailable(plan.backend))
 }
 
 pub(crate) fn unavailable(backend: Backend) -> SandboxError {

@@ -2,7 +2,7 @@
 //! a guest does there meanwhile.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use belljar_core::SandboxError;
 use belljar_core::protocol::methods::{FileEntry, FileKind};
@@ -60,11 +60,7 @@ impl WorkspaceFiles {
     pub fn write(&self, path: &str, data: &[u8], append: bool) -> Result<(), SandboxError> {
         let write = || -> io::Result<()> {
             let path = Path::new(path);
-            let above: Vec<&Path> = path.ancestors().skip(1).collect();
-            for folder in above.into_iter().rev().filter(|folder| !folder.as_os_str().is_empty()) {
-                let folder = Entry { path: folder.to_owned(), kind: Kind::Directory };
-                self.tree.put(&folder, |_| Ok(()))?;
-            }
+            self.make_above(path)?;
             if append && let Some(mut file) = self.tree.append_to(path)? {
                 return file.write_all(data);
             }
@@ -74,12 +70,56 @@ impl WorkspaceFiles {
         write().map_err(|error| self.failed(path, &error))
     }
 
+    /// Where a link leads; `None` when it is no link, or one that leads outside.
+    ///
+    /// # Errors
+    /// When there is nothing of that name.
+    pub fn link(&self, path: &str) -> Result<Option<String>, SandboxError> {
+        let target = self.tree.link(Path::new(path)).map_err(|error| self.failed(path, &error))?;
+        Ok(target.and_then(|target| target.to_str().map(str::to_owned)))
+    }
+
+    /// Makes a link, in place of a file or link that is there, and the directories above it.
+    ///
+    /// # Errors
+    /// When the path or the link leads outside.
+    pub fn make_link(&self, path: &str, target: &str) -> Result<(), SandboxError> {
+        let link = Entry { path: path.into(), kind: Kind::Link { target: target.into() } };
+        self.make_above(Path::new(path))
+            .and_then(|()| self.tree.put(&link, |_| Ok(())))
+            .map_err(|error| self.failed(path, &error))
+    }
+
+    /// Makes a directory, if there is none, and those above it.
+    ///
+    /// # Errors
+    /// When the path leads outside or through something that is no directory.
+    pub fn make_directory(&self, path: &str) -> Result<(), SandboxError> {
+        let folder = Entry { path: path.into(), kind: Kind::Directory };
+        self.make_above(Path::new(path))
+            .and_then(|()| self.tree.put(&folder, |_| Ok(())))
+            .map_err(|error| self.failed(path, &error))
+    }
+
     /// Removes a file, a link, or a directory with everything in it.
     ///
     /// # Errors
     /// When there is none, or it cannot be removed.
     pub fn remove(&self, path: &str) -> Result<(), SandboxError> {
         self.tree.remove(Path::new(path)).map_err(|error| self.failed(path, &error))
+    }
+
+    fn make_above(&self, path: &Path) -> io::Result<()> {
+        // Before any of it is made.
+        if !path.components().all(|part| matches!(part, Component::Normal(_))) {
+            return Err(io::Error::other("it holds a path that leads outside"));
+        }
+        let above: Vec<&Path> = path.ancestors().skip(1).collect();
+        for folder in above.into_iter().rev().filter(|folder| !folder.as_os_str().is_empty()) {
+            let folder = Entry { path: folder.to_owned(), kind: Kind::Directory };
+            self.tree.put(&folder, |_| Ok(()))?;
+        }
+        Ok(())
     }
 
     fn failed(&self, path: &str, error: &io::Error) -> SandboxError {
@@ -122,6 +162,21 @@ mod tests {
         files.remove("a").unwrap();
         files.remove("new").unwrap();
         assert!(files.list().unwrap().is_empty() && files.remove("new").is_err());
+    }
+
+    #[test]
+    fn links_are_told_and_made_as_long_as_they_stay_inside() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = WorkspaceFiles::open(dir.path()).unwrap();
+        files.write("f", b"1", false).unwrap();
+        files.make_link("d/l", "../f").unwrap();
+        assert_eq!(files.link("d/l").unwrap().as_deref(), Some("../f"));
+        assert_eq!(std::fs::read_to_string(dir.path().join("d/l")).unwrap(), "1");
+        assert_eq!(files.link("f").unwrap(), None);
+        assert!(files.link("missing").is_err());
+        assert!(files.make_link("d/l", "../../f").is_err());
+        std::os::unix::fs::symlink("/etc", dir.path().join("out")).unwrap();
+        assert_eq!(files.link("out").unwrap(), None);
     }
 
     #[test]

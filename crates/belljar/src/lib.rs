@@ -28,6 +28,7 @@ pub mod policy_file;
 mod process;
 #[cfg(target_os = "linux")]
 pub mod pyodide;
+pub mod remote;
 pub mod sandbox;
 pub mod sessions;
 mod snapshot;
@@ -58,6 +59,8 @@ pub use home::Home;
 pub use logging::{LogFormat, SandboxLogger, SecurityEvent};
 pub use plan::LaunchPlan;
 pub use policy_file::load_policy;
+#[cfg(unix)]
+pub use remote::DaemonSandbox;
 pub use sandbox::{Sandbox, SandboxBase};
 pub use sessions::{Session, SessionRecord, SessionStore};
 pub use snapshot::{Files, Snapshot, SnapshotInfo};

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use belljar_core::{
-    Abilities, Backend, ExecutionPolicy, PolicyLayer, ResolvedPolicy, Rule, RuntimeType,
+    Abilities, Backend, ExecutionPolicy, Field, PolicyLayer, ResolvedPolicy, Rule, RuntimeType,
     SandboxError, resolve,
 };
 use serde::{Serialize, Serializer};
@@ -26,7 +26,7 @@ pub struct LaunchPlan {
     pub language: RuntimeType,
     /// What runs inside.
     pub guest: Guest,
-    /// The workspace on the host, absolute.
+    /// The workspace on the host, absolute. Empty when it is the daemon's own.
     #[serde(serialize_with = "as_text")]
     pub workspace: PathBuf,
     /// The directories the guest sees, the workspace first. There are no others.
@@ -58,6 +58,8 @@ pub enum Guest {
     Program(PathBuf),
     /// What an image holds.
     Image(String),
+    /// Whatever the daemon behind this socket has.
+    Daemon(PathBuf),
 }
 
 /// A host directory a guest sees.
@@ -80,15 +82,10 @@ impl LaunchPlan {
     pub fn new(config: &SandboxConfig) -> Result<Self, SandboxError> {
         let backend = choice::settle(config);
         let (wanted, abilities) = rules(config, backend)?;
-        let policy = match backend {
-            Backend::Daemon => return Err(crate::factory::unavailable(backend)),
-            Backend::Wasm
-            | Backend::Native
-            | Backend::Pyodide
-            | Backend::Docker
-            | Backend::E2b
-            | Backend::Auto => resolve(&wanted, backend, abilities)?,
-        };
+        let policy = resolve(&wanted, backend, abilities)?;
+        if backend == Backend::Daemon {
+            return Self::at_a_daemon(config, policy);
+        }
         let workspace = workspace::check_workspace(policy.mount_host_dir())?;
         let plan = Self {
             backend,
@@ -104,6 +101,49 @@ impl LaunchPlan {
             fallback_from: None,
         };
         plan.with_jail(config)?.with_container(config)
+    }
+
+    /// The daemon's workers see directories of their own. A workspace that the caller names is
+    /// copied there and back; what cannot be copied without becoming something else is refused.
+    fn at_a_daemon(config: &SandboxConfig, policy: ResolvedPolicy) -> Result<Self, SandboxError> {
+        let refused = |reason: &str, hint: &str| SandboxError::BackendUnavailable {
+            backend: Backend::Daemon,
+            reason: reason.to_owned(),
+            hint: Some(hint.to_owned()),
+        };
+        if policy.data_mount().is_some() {
+            return Err(refused(
+                "mount_data_dir is a directory of this machine, which its workers do not see, and \
+                 a copy would not be read-only",
+                "put the data into the workspace, which is sent to it, or use the wasm backend",
+            ));
+        }
+        if config.wasm_binary_path.is_some() {
+            return Err(refused(
+                "it runs its own interpreters, and none that is given to it",
+                "use the wasm backend for an interpreter of your own",
+            ));
+        }
+        let named = config.workspace.is_some() || config.policy.is_explicit(Field::MountHostDir);
+        let workspace = match named {
+            true => workspace::check_workspace(policy.mount_host_dir())?,
+            false => PathBuf::new(),
+        };
+        let guest = policy.guest_mount_path().to_owned();
+        let mount = named.then(|| Mount { host: workspace.clone(), guest, writable: true });
+        Ok(Self {
+            backend: Backend::Daemon,
+            language: config.runtime,
+            guest: Guest::Daemon(config.socket()?),
+            workspace,
+            mounts: mount.into_iter().collect(),
+            policy,
+            #[cfg(target_os = "linux")]
+            jail: None,
+            #[cfg(all(target_os = "linux", feature = "docker"))]
+            container: None,
+            fallback_from: None,
+        })
     }
 
     #[cfg(target_os = "linux")]
@@ -259,6 +299,25 @@ mod tests {
         assert_eq!(LaunchPlan::new(&config).unwrap().guest, Guest::File(home.python_wasm()));
         config.wasm_binary_path = Some("own.wasm".into());
         assert_eq!(LaunchPlan::new(&config).unwrap().guest, Guest::File("own.wasm".into()));
+    }
+
+    #[test]
+    fn a_daemon_needs_no_workspace_and_gets_one_that_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = SandboxConfig {
+            backend: Backend::Daemon,
+            home: Some(Home::at(dir.path())),
+            socket: Some("/run/s".into()),
+            ..SandboxConfig::default()
+        };
+        let plan = LaunchPlan::new(&config).unwrap();
+        assert_eq!(plan.guest, Guest::Daemon("/run/s".into()));
+        assert!(plan.workspace.as_os_str().is_empty() && plan.mounts.is_empty());
+        config.workspace = Some(dir.path().to_owned());
+        let plan = LaunchPlan::new(&config).unwrap();
+        assert_eq!(plan.workspace, std::fs::canonicalize(dir.path()).unwrap());
+        assert!(plan.mounts.iter().all(|mount| mount.guest == "/app" && mount.writable));
+        assert_eq!(plan.policy.fuel_budget(), Some(2_000_000_000));
     }
 
     #[test]

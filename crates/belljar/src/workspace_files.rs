@@ -155,6 +155,16 @@ impl Tree {
         }
     }
 
+    /// Where a link leads; `None` for what is no link, and for one that leads outside.
+    pub(crate) fn link(&self, path: &Path) -> io::Result<Option<PathBuf>> {
+        let (folder, name) = self.place(path)?;
+        if !folder.symlink_metadata(name)?.is_symlink() {
+            return Ok(None);
+        }
+        let target = folder.read_link_contents(name)?;
+        Ok(Some(target).filter(|target| !leaves(path, target)))
+    }
+
     /// Removes an entry, and what is in it.
     pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
         let (folder, name) = self.place(path)?;
@@ -165,6 +175,18 @@ impl Tree {
         } else {
             folder.remove_file(name)
         }
+    }
+
+    /// Removes an entry that is no directory.
+    pub(crate) fn remove_file(&self, path: &Path) -> io::Result<()> {
+        let (folder, name) = self.place(path)?;
+        folder.remove_file(name)
+    }
+
+    /// Whether it is a directory, and no link to one.
+    pub(crate) fn is_directory(&self, path: &Path) -> bool {
+        let found = self.place(path).and_then(|(folder, name)| folder.symlink_metadata(name));
+        found.is_ok_and(|found| found.is_dir())
     }
 
     /// The open directory of an entry, and its name there.

@@ -16,6 +16,7 @@ use std::ops::Deref;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
 
 pub use fields::{DANGEROUS_IMPORTS, Field, Network, PolicyValues, Preset};
 pub use issue::{FieldIssue, Origin, PolicyValidationError};
@@ -90,6 +91,19 @@ impl ExecutionPolicy {
     #[must_use]
     pub fn is_explicit(&self, field: Field) -> bool {
         self.origins.contains_key(&field)
+    }
+
+    /// What was asked for, as JSON: read over the same preset it gives the same policy, with the
+    /// same fields explicit. Paths that are no text lose what is not.
+    #[must_use]
+    pub fn explicit(&self) -> Map<String, Value> {
+        let Ok(Value::Object(mut fields)) = serde_json::to_value(&self.values) else {
+            return Map::new();
+        };
+        let asked =
+            |name: &str| Field::from_name(name).is_some_and(|field| self.is_explicit(field));
+        fields.retain(|name, _| asked(name));
+        fields
     }
 
     /// The bare values.

@@ -294,6 +294,24 @@ fn a_policy_round_trips_through_json() {
 }
 
 #[test]
+fn only_what_was_asked_for_is_sent() {
+    let policy = ExecutionPolicy::build(Preset::Agent, [PolicyLayer::new().env("A", "1")]).unwrap();
+    let policy = policy.with(PolicyLayer::new().timeout_seconds(2.5)).unwrap();
+    insta::assert_json_snapshot!(policy.explicit(), @r#"
+    {
+      "env": {
+        "A": "1",
+        "LC_ALL": "C.UTF-8",
+        "PYTHONIOENCODING": "utf-8",
+        "PYTHONUTF8": "1"
+      },
+      "timeout_seconds": 2.5
+    }
+    "#);
+    assert!(ExecutionPolicy::preset(Preset::Agent).explicit().is_empty());
+}
+
+#[test]
 fn wrong_values_from_a_program_are_refused_too() {
     let layer = PolicyLayer::new().fuel_budget(0).timeout_seconds(f64::NAN).env("", "x");
     insta::assert_snapshot!(ExecutionPolicy::build(Preset::Agent, [layer]).unwrap_err(), @r"
@@ -362,6 +380,36 @@ proptest! {
                 });
                 prop_assert!(named, "{error}");
             }
+        }
+    }
+
+    #[test]
+    fn what_was_asked_for_gives_the_same_policy_elsewhere(
+        preset in prop::sample::select(Preset::ALL.to_vec()),
+        fuel in prop::option::of(1u64..=limits::MAX_FUEL_BUDGET),
+        memory in prop::option::of(1u64..=limits::MAX_MEMORY_BYTES),
+        timeout in prop::option::of(limits::MIN_TIMEOUT_SECONDS..limits::MAX_TIMEOUT_SECONDS),
+        data in prop::option::of("[a-z /é]{1,12}"),
+        argv in prop::option::of(prop::collection::vec("[^\0]{0,8}", 1..4)),
+        env in prop::collection::btree_map("[A-Z]{1,4}", "[^\0]{0,8}", 0..4),
+        deterministic in prop::option::of(any::<bool>()),
+    ) {
+        let mut layer = PolicyLayer::new();
+        if let Some(fuel) = fuel { layer = layer.fuel_budget(fuel); }
+        if let Some(memory) = memory { layer = layer.memory_bytes(memory); }
+        if let Some(timeout) = timeout { layer = layer.timeout_seconds(timeout); }
+        if let Some(data) = data { layer = layer.mount_data_dir(data); }
+        if let Some(argv) = argv { layer = layer.argv(argv); }
+        if let Some(on) = deterministic { layer = layer.deterministic(on); }
+        for (name, value) in env { layer = layer.env(name, value); }
+        let policy = ExecutionPolicy::build(preset, [layer]).unwrap();
+        // As it travels.
+        let text = serde_json::to_string(&policy.explicit()).unwrap();
+        let layer = PolicyLayer::from_json(&serde_json::from_str(&text).unwrap()).unwrap();
+        let there = ExecutionPolicy::build(policy.base(), [layer]).unwrap();
+        prop_assert_eq!(there.values(), policy.values());
+        for field in Field::ALL {
+            prop_assert_eq!(there.is_explicit(field), policy.is_explicit(field), "{}", field);
         }
     }
 

@@ -347,6 +347,9 @@ pub struct Chunk {
     pub data: String,
     /// How long the whole is.
     pub bytes: u64,
+    /// Where it leads, when it is a symbolic link. A link has no bytes, and is not followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
 }
 
 /// Something in a workspace.
@@ -407,10 +410,17 @@ pub struct FileWriteParams {
     /// Relative to the workspace. Directories above it are made.
     pub path: String,
     /// Base64.
+    #[serde(default)]
     pub data: String,
     /// Whether it is added to what is there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub append: bool,
+    /// Where it shall lead, for a symbolic link instead of a file. Not out of the workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// Whether it shall be a directory.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub directory: bool,
 }
 
 /// Something that was printed.

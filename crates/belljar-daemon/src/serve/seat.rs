@@ -207,9 +207,11 @@ impl Host {
             Wish::ReadFile(params) => json(self.read_file(&params)),
             Wish::WriteFile(params) => {
                 let data = decoded(&params.data)?;
-                let written =
-                    self.files().and_then(|files| files.write(&params.path, &data, params.append));
-                json(written)
+                json(self.files().and_then(|files| match &params.link {
+                    Some(target) => files.make_link(&params.path, target),
+                    None if params.directory => files.make_directory(&params.path),
+                    None => files.write(&params.path, &data, params.append),
+                }))
             }
             Wish::RemoveFile(params) => {
                 json(self.files().and_then(|files| files.remove(&params.path)))
@@ -239,7 +241,14 @@ impl Host {
     }
 
     fn fork(&mut self, id: &Id) -> Result<(), RpcError> {
-        let sandbox = self.guest.sandbox.fork().map_err(|error| failed(&error))?;
+        // Not the sandbox's own fork: that one would tell and ask in its parent's name.
+        let snapshot = self.guest.sandbox.snapshot(Files::With).map_err(|error| match error {
+            SandboxError::NotInSession { .. } => {
+                failed(&SandboxError::NotInSession { wanted: "a fork".to_owned() })
+            }
+            other => failed(&other),
+        })?;
+        let params = self.guest.fork_params();
         let room = Room {
             number: self.room.seats.reserve()?,
             offer: self.room.offer.clone(),
@@ -248,7 +257,11 @@ impl Host {
             snapshots: Arc::clone(&self.room.snapshots),
             seats: Arc::clone(&self.room.seats),
         };
-        start(room, id.clone(), |_| Ok(Guest { sandbox, session: None, _temporary: None }))
+        start(room, id.clone(), move |room| {
+            let mut guest = setup::make(room, params)?;
+            guest.sandbox.restore(&snapshot)?;
+            Ok(guest)
+        })
     }
 
     fn snapshot(&mut self, params: SnapshotParams) -> Result<Snapshotted, RpcError> {
@@ -271,8 +284,12 @@ impl Host {
 
     fn read_file(&self, params: &FileReadParams) -> Result<Chunk, SandboxError> {
         let length = params.length.unwrap_or(MAX_CHUNK_BYTES).min(MAX_CHUNK_BYTES);
-        let (part, bytes) = self.files()?.read(&params.path, params.offset, length)?;
-        Ok(Chunk { data: STANDARD.encode(part), bytes })
+        let files = self.files()?;
+        if let Some(link) = files.link(&params.path)? {
+            return Ok(Chunk { data: String::new(), bytes: 0, link: Some(link) });
+        }
+        let (part, bytes) = files.read(&params.path, params.offset, length)?;
+        Ok(Chunk { data: STANDARD.encode(part), bytes, link: None })
     }
 }
 

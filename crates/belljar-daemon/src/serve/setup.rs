@@ -20,7 +20,20 @@ pub(super) struct Guest {
     pub(super) sandbox: Box<dyn Sandbox>,
     /// Kept after every execution.
     pub(super) session: Option<Session>,
-    pub(super) _temporary: Option<TempDir>,
+    _temporary: Option<TempDir>,
+    params: CreateParams,
+}
+
+impl Guest {
+    /// What a fork is made from: the same, without a name and in a workspace of its own.
+    pub(super) fn fork_params(&self) -> CreateParams {
+        let mut params = CreateParams { session: None, workspace: None, ..self.params.clone() };
+        params.policy.remove(Field::MountHostDir.name());
+        if let Some(session) = &self.session {
+            params.deferred_tools.clone_from(&session.record().deferred_tools);
+        }
+        params
+    }
 }
 
 pub(super) fn make(room: &Room, params: CreateParams) -> Result<Guest, SandboxError> {
@@ -56,7 +69,7 @@ pub(super) fn make(room: &Room, params: CreateParams) -> Result<Guest, SandboxEr
         Some(session) => session.wake(&config)?,
         None => create_sandbox(&config)?,
     };
-    Ok(Guest { sandbox, session, _temporary: temporary })
+    Ok(Guest { sandbox, session, _temporary: temporary, params })
 }
 
 /// The session of that name, or a new one.

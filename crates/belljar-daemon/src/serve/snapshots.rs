@@ -62,7 +62,7 @@ impl Snapshots {
             file.seek(SeekFrom::Start(wanted.offset))?;
             let mut part = Vec::new();
             file.take(wanted.length.min(MAX_CHUNK_BYTES)).read_to_end(&mut part)?;
-            Ok(Chunk { data: STANDARD.encode(part), bytes })
+            Ok(Chunk { data: STANDARD.encode(part), bytes, link: None })
         };
         read().map_err(|error| broken(&error))
     }

@@ -143,6 +143,12 @@ impl Tools {
         self.entries.keys().cloned().collect()
     }
 
+    /// The names of those that answer later, sorted, or of those that answer at once.
+    pub(crate) fn names_of(&self, later: bool) -> Vec<String> {
+        let such = |entry: &Entry| matches!(entry, Entry::Later) == later;
+        self.entries.iter().filter(|(_, entry)| such(entry)).map(|(name, _)| name.clone()).collect()
+    }
+
     fn insert(mut self, name: &str, entry: Entry) -> Result<Self, SandboxError> {
         let refused = |problem: &str| SandboxError::Tool {
             name: name.to_owned(),

@@ -121,7 +121,7 @@ impl WasmHost {
             Guest::Embedded => {
                 LoadedGuest::Embedded(guests::embedded(plan.language, cache_dir).map_err(failure)?)
             }
-            Guest::File(path) | Guest::Program(path) => {
+            Guest::File(path) | Guest::Program(path) | Guest::Daemon(path) => {
                 LoadedGuest::Command(guests::command(path, cache_dir).map_err(failure)?)
             }
             Guest::Image(_) => return Err(crate::factory::unavailable(plan.backend)),

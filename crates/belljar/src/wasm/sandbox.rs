@@ -111,7 +111,7 @@ impl<L: Language> WasmSandbox<L> {
     #[must_use]
     pub fn wasm_binary_path(&self) -> Option<&std::path::Path> {
         match &self.plan.guest {
-            Guest::Embedded | Guest::Image(_) => None,
+            Guest::Embedded | Guest::Image(_) | Guest::Daemon(_) => None,
             Guest::File(path) | Guest::Program(path) => Some(path),
         }
     }

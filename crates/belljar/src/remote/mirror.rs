@@ -1,0 +1,234 @@
+//! A workspace of the caller's, and its copy where the daemon's workers can see it.
+//!
+//! The files are sent once; after each execution exactly what it created, changed and deleted is
+//! done here as well. Whoever wrote the names may have meant harm: nothing outside is touched, and
+//! no link is followed.
+
+use std::collections::BTreeSet;
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use belljar_core::limits::{MAX_ARCHIVED_BYTES, MAX_CHUNK_BYTES, MAX_LISTED_FILES};
+use belljar_core::protocol::methods::{
+    Chunk, FILES_READ, FILES_WRITE, FileReadParams, FileWriteParams,
+};
+use belljar_core::{SandboxError, SandboxResult};
+use tempfile::SpooledTempFile;
+
+use super::place::Place;
+use crate::files::WorkspaceFiles;
+use crate::workspace_files::{Entry, Kind, Tree};
+
+pub(super) struct Mirror {
+    root: PathBuf,
+    sent: bool,
+    /// What was changed there and is not yet here, because something was in the way.
+    changed: BTreeSet<String>,
+    deleted: BTreeSet<String>,
+}
+
+/// What became of a file over there.
+enum Fetched {
+    File(SpooledTempFile),
+    Link(String),
+    /// The daemon does not give it: a link that leads outside, for example.
+    Refused,
+}
+
+impl Mirror {
+    pub(super) fn new(root: &Path, sent: bool) -> Self {
+        let (changed, deleted) = (BTreeSet::new(), BTreeSet::new());
+        Self { root: root.to_owned(), sent, changed, deleted }
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The copy is gone, and with it what was not fetched.
+    pub(super) fn forget(&mut self) {
+        *self = Self::new(&self.root, false);
+    }
+
+    /// Sends everything, if that was not done before.
+    pub(super) fn send(&mut self, place: &Place) -> Result<(), SandboxError> {
+        if self.sent {
+            return Ok(());
+        }
+        let tree = Tree::open(&self.root)?;
+        for entry in tree.list()? {
+            self.send_entry(place, &tree, &entry)?;
+        }
+        self.sent = true;
+        Ok(())
+    }
+
+    fn send_entry(&self, place: &Place, tree: &Tree, entry: &Entry) -> Result<(), SandboxError> {
+        let unusable = |problem: String| self.unusable(&entry.path, problem);
+        let text = |path: &Path| path.to_str().map(str::to_owned);
+        let nameless = || unusable("its name is no text, and cannot be sent".to_owned());
+        let mut params = FileWriteParams {
+            sandbox: place.sandbox,
+            path: text(&entry.path).ok_or_else(nameless)?,
+            data: String::new(),
+            append: false,
+            link: None,
+            directory: false,
+        };
+        let mut file = match &entry.kind {
+            Kind::Directory => {
+                params.directory = true;
+                return place.ask(FILES_WRITE, &params);
+            }
+            Kind::Link { target } => {
+                params.link = Some(text(target).ok_or_else(nameless)?);
+                return place.ask(FILES_WRITE, &params);
+            }
+            Kind::File { .. } => {
+                tree.read(&entry.path).map_err(|error| unusable(error.to_string()))?
+            }
+        };
+        loop {
+            let mut part = Vec::new();
+            let read = (&mut file).take(MAX_CHUNK_BYTES).read_to_end(&mut part);
+            let read = read.map_err(|error| unusable(error.to_string()))?;
+            if read == 0 && params.append {
+                return Ok(());
+            }
+            params.data = STANDARD.encode(part);
+            place.ask::<()>(FILES_WRITE, &params)?;
+            params.append = true;
+        }
+    }
+
+    /// Does here what an execution did there.
+    pub(super) fn fetch(
+        &mut self,
+        place: &Place,
+        result: &SandboxResult,
+    ) -> Result<(), SandboxError> {
+        let lists = [&result.files_created, &result.files_modified, &result.files_deleted];
+        if lists.iter().any(|list| list.len() > MAX_LISTED_FILES) {
+            let problem = "the daemon names more changed files than there can be".to_owned();
+            return Err(self.unusable(Path::new(""), problem));
+        }
+        for path in result.files_created.iter().chain(&result.files_modified) {
+            self.deleted.remove(path);
+            self.changed.insert(path.clone());
+        }
+        for path in &result.files_deleted {
+            self.changed.remove(path);
+            self.deleted.insert(path.clone());
+        }
+        let tree = Tree::open(&self.root)?;
+        // First, so that a directory can take the place of a file.
+        while let Some(path) = self.deleted.first().cloned() {
+            remove(&tree, Path::new(&path))
+                .map_err(|error| self.unusable(Path::new(&path), error.to_string()))?;
+            self.deleted.remove(&path);
+        }
+        let files = WorkspaceFiles::open(&self.root)?;
+        let mut left = MAX_ARCHIVED_BYTES;
+        while let Some(path) = self.changed.first().cloned() {
+            match self.read(place, &path, &mut left)? {
+                Fetched::File(contents) => self.put(&tree, &files, &path, contents)?,
+                Fetched::Link(target) => files.make_link(&path, &target)?,
+                Fetched::Refused => {}
+            }
+            self.changed.remove(&path);
+        }
+        Ok(())
+    }
+
+    /// Fetches a file whole, before anything here is touched.
+    fn read(&self, place: &Place, path: &str, left: &mut u64) -> Result<Fetched, SandboxError> {
+        let failed = |problem: String| self.unusable(Path::new(path), problem);
+        let most = usize::try_from(MAX_CHUNK_BYTES).unwrap_or(usize::MAX);
+        let mut contents = SpooledTempFile::new(most);
+        let mut params = FileReadParams {
+            sandbox: place.sandbox,
+            path: path.to_owned(),
+            offset: 0,
+            length: Some(MAX_CHUNK_BYTES),
+        };
+        loop {
+            let chunk: Chunk = match place.ask(FILES_READ, &params) {
+                Err(error @ SandboxError::Remote { .. }) if params.offset == 0 => {
+                    tracing::warn!(path, %error, "a changed file stays with the daemon");
+                    return Ok(Fetched::Refused);
+                }
+                other => other?,
+            };
+            if let Some(target) = chunk.link {
+                return Ok(Fetched::Link(target));
+            }
+            let part = STANDARD.decode(&chunk.data);
+            let part = part.map_err(|_| failed("the daemon sends it as no base64".to_owned()))?;
+            let bytes = part.len() as u64;
+            *left = left.checked_sub(bytes).ok_or_else(|| {
+                failed("the files that were changed are too large together".to_owned())
+            })?;
+            contents.write_all(&part).map_err(|error| failed(error.to_string()))?;
+            params.offset += bytes;
+            if bytes == 0 || params.offset >= chunk.bytes {
+                contents.rewind().map_err(|error| failed(error.to_string()))?;
+                return Ok(Fetched::File(contents));
+            }
+        }
+    }
+
+    /// A file that is there keeps its permissions.
+    fn put(
+        &self,
+        tree: &Tree,
+        files: &WorkspaceFiles,
+        path: &str,
+        mut contents: SpooledTempFile,
+    ) -> Result<(), SandboxError> {
+        let failed = |error: io::Error| self.unusable(Path::new(path), error.to_string());
+        let name = Path::new(path);
+        if let Ok(Some(mut there)) = tree.append_to(name) {
+            return there
+                .set_len(0)
+                .and_then(|()| io::copy(&mut contents, &mut there))
+                .map(drop)
+                .map_err(failed);
+        }
+        make_way(tree, name)?;
+        // Makes the directories above it.
+        files.write(path, b"", false)?;
+        let entry = Entry { path: name.to_owned(), kind: Kind::File { bytes: 0 } };
+        tree.put(&entry, |file| io::copy(&mut contents, file).map(drop)).map_err(failed)
+    }
+
+    fn unusable(&self, path: &Path, problem: String) -> SandboxError {
+        SandboxError::Workspace { path: self.root.join(path), problem, hint: None }
+    }
+}
+
+/// Removes a file or a link that is there. A directory is none, whatever was said of it.
+fn remove(tree: &Tree, path: &Path) -> io::Result<()> {
+    match tree.remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Where a file shall be there may be the directories of files that were deleted.
+fn make_way(tree: &Tree, path: &Path) -> Result<(), SandboxError> {
+    if !tree.is_directory(path) {
+        return Ok(());
+    }
+    let hollow = tree
+        .list()?
+        .iter()
+        .filter(|entry| entry.path.starts_with(path))
+        .all(|entry| entry.kind == Kind::Directory);
+    if hollow {
+        // What cannot be removed is noticed by whoever needs its place.
+        let _ = tree.remove(path);
+    }
+    Ok(())
+}
