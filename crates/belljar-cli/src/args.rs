@@ -130,16 +130,18 @@ impl EngineArgs {
             self.index_url.clone()
         };
         config.use_worker = self.no_worker.then_some(false);
-        config.docker = docker_settings(self.image.as_deref());
+        if config.backend == Backend::Docker {
+            config.docker = docker_settings(self.image.as_deref())?;
+        }
         config.wasm_binary_path.clone_from(&self.wasm);
         Ok(())
     }
 }
 
-/// The settings of the docker backend with the image that was named.
-pub(crate) fn docker_settings(image: Option<&str>) -> DockerSettings {
-    let defaults = DockerSettings::default();
-    DockerSettings { image: image.map_or(defaults.image, str::to_owned), ..defaults }
+/// What the environment says about the docker backend, with the image that was named.
+pub(crate) fn docker_settings(image: Option<&str>) -> Result<DockerSettings, SandboxError> {
+    let found = DockerSettings::from_env()?;
+    Ok(DockerSettings { image: image.map_or(found.image, str::to_owned), ..found })
 }
 
 /// What the code may do.
@@ -322,7 +324,7 @@ pub(crate) enum DockerCommand {
             value_name = "NAME",
             env = "DOCKER_IMAGE",
             hide_env_values = true,
-            default_value_t = docker_settings(None).image
+            default_value_t = DockerSettings::default().image
         )]
         name: String,
     },

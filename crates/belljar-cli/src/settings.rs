@@ -5,8 +5,8 @@ use std::path::Path;
 
 use belljar::policy_file;
 use belljar::{
-    Backend, ExecutionPolicy, LogFormat, Origin, PolicyLayer, PolicyValidationError, RuntimeType,
-    SandboxConfig, SandboxError, SandboxLogger,
+    Backend, DockerSettings, ExecutionPolicy, LogFormat, Origin, PolicyLayer,
+    PolicyValidationError, RuntimeType, SandboxConfig, SandboxError, SandboxLogger, workspace,
 };
 use tempfile::TempDir;
 
@@ -32,7 +32,8 @@ impl Settings {
         };
         args.engine.apply(&mut config)?;
         let own = !has_workspace(&config.policy);
-        let temporary = own.then(|| temporary_workspace(config.backend)).transpose()?;
+        let temporary =
+            own.then(|| temporary_workspace(config.backend, &config.docker)).transpose()?;
         config.workspace = temporary.as_ref().map(|dir| dir.path().to_owned());
         Ok(Self { config, temporary })
     }
@@ -44,7 +45,8 @@ impl Settings {
         config.runtime = args.engine.lang.unwrap_or_default();
         args.engine.apply(&mut config)?;
         let own = args.session.is_none() && !has_workspace(&config.policy);
-        let temporary = own.then(|| temporary_workspace(config.backend)).transpose()?;
+        let temporary =
+            own.then(|| temporary_workspace(config.backend, &config.docker)).transpose()?;
         config.workspace = temporary.as_ref().map(|dir| dir.path().to_owned());
         Ok(Self { config, temporary })
     }
@@ -57,7 +59,7 @@ impl Settings {
             ..SandboxConfig::default()
         };
         engine.apply(&mut config)?;
-        let temporary = temporary_workspace(config.backend)?;
+        let temporary = temporary_workspace(config.backend, &config.docker)?;
         config.workspace = Some(temporary.path().to_owned());
         Ok(Self { config, temporary: Some(temporary) })
     }
@@ -157,22 +159,18 @@ pub(crate) fn has_workspace(policy: &ExecutionPolicy) -> bool {
 }
 
 /// A directory that the backend can use and nobody else can.
-pub(crate) fn temporary_workspace(backend: Backend) -> Result<TempDir, SandboxError> {
-    let directory = tempfile::Builder::new()
-        .prefix("belljar-")
-        // What code writes there is nobody else's business.
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
-        .tempdir()
-        .map_err(|error| SandboxError::Workspace {
-            path: std::env::temp_dir(),
-            problem: format!("no temporary directory can be made in it: {error}"),
+pub(crate) fn temporary_workspace(
+    backend: Backend,
+    docker: &DockerSettings,
+) -> Result<TempDir, SandboxError> {
+    workspace::temporary(backend, docker).map_err(|error| match error {
+        SandboxError::Workspace { path, problem, hint: None } => SandboxError::Workspace {
+            path,
+            problem: format!("no temporary directory can be made in it: {problem}"),
             hint: Some("name a directory with --workspace, or set TMPDIR".to_owned()),
-        })?;
-    #[cfg(target_os = "linux")]
-    if backend == Backend::Docker {
-        belljar::docker::hand_over(directory.path())?;
-    }
-    Ok(directory)
+        },
+        other => other,
+    })
 }
 
 fn language(engine: &EngineArgs, source: &SourceArgs) -> RuntimeType {

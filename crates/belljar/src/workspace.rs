@@ -5,21 +5,22 @@ use std::path::{Path, PathBuf};
 use belljar_core::{Backend, SandboxError};
 use tempfile::TempDir;
 
+use crate::docker_settings::DockerSettings;
 use crate::workspace_files;
 
 /// A new workspace for a sandbox of this backend, which only its owner may enter, and which is
-/// removed when it is dropped.
+/// removed when it is dropped. The user of a container becomes its owner, if one will run.
 ///
 /// # Errors
 /// When none can be made.
-pub fn temporary(backend: Backend) -> Result<TempDir, SandboxError> {
+pub fn temporary(backend: Backend, docker: &DockerSettings) -> Result<TempDir, SandboxError> {
     let directory = workspace_files::temporary()?;
     #[cfg(all(target_os = "linux", feature = "docker"))]
-    if backend == Backend::Docker {
+    if backend == Backend::Docker && (!docker.fallback || crate::docker::answers(docker)) {
         crate::docker::hand_over(directory.path())?;
     }
     #[cfg(not(all(target_os = "linux", feature = "docker")))]
-    let _ = backend;
+    let _ = (backend, docker);
     Ok(directory)
 }
 

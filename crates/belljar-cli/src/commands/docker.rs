@@ -22,10 +22,10 @@ pub(crate) fn run(args: DockerArgs) -> anyhow::Result<ExitCode> {
         DockerCommand::Image { base, rootfs, name } => {
             let base = base.unwrap_or_else(|| BASE.to_owned());
             let source = rootfs.map_or(ImageSource::Base(base), ImageSource::RootFs);
-            image(docker_settings(Some(&name)), &source)?;
+            image(docker_settings(Some(&name))?, &source)?;
         }
         DockerCommand::Prune => {
-            let removed = prune(&docker_settings(None))?;
+            let removed = prune(&docker_settings(None)?)?;
             let plural = if removed == 1 { "" } else { "s" };
             writeln!(anstream::stdout(), "removed {removed} container{plural}")?;
         }
@@ -50,7 +50,7 @@ fn image(docker: DockerSettings, source: &ImageSource) -> anyhow::Result<()> {
 
 /// Runs a real, tiny program in it.
 fn try_image(docker: DockerSettings) -> anyhow::Result<String> {
-    let workspace = settings::temporary_workspace(Backend::Docker)?;
+    let workspace = settings::temporary_workspace(Backend::Docker, &docker)?;
     let config = SandboxConfig {
         backend: Backend::Docker,
         policy: ExecutionPolicy::preset(Preset::Agent),

@@ -5,7 +5,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use belljar::{
-    Backend, Defaults, ExecutionPolicy, Home, Preset, SandboxConfig, SandboxError, create_sandbox,
+    Backend, Defaults, DockerSettings, ExecutionPolicy, Home, Preset, SandboxConfig, SandboxError,
+    create_sandbox,
 };
 use serde::Serialize;
 
@@ -81,7 +82,11 @@ fn backend(backend: Backend) -> Finding {
 /// The layers of isolation that held, or why it does not work and what to do.
 fn try_backend(backend: Backend) -> Result<String, (String, Option<String>)> {
     let fail = |error: SandboxError| (error.to_string(), error.hint());
-    let workspace = settings::temporary_workspace(backend).map_err(fail)?;
+    let docker = match backend {
+        Backend::Docker => docker_settings(None).map_err(fail)?,
+        _ => DockerSettings::default(),
+    };
+    let workspace = settings::temporary_workspace(backend, &docker).map_err(fail)?;
     let defaults = Home::locate().and_then(|home| Defaults::read(&home)).map_err(fail)?;
     let config = SandboxConfig {
         backend,
@@ -89,7 +94,7 @@ fn try_backend(backend: Backend) -> Result<String, (String, Option<String>)> {
         workspace: Some(workspace.path().to_owned()),
         python: defaults.python,
         index_url: index_urls(defaults.index_url.into()),
-        docker: docker_settings(std::env::var("DOCKER_IMAGE").ok().as_deref()),
+        docker,
         ..SandboxConfig::default()
     };
     let result = create_sandbox(&config)

@@ -179,7 +179,7 @@ pub(crate) fn run_once(
     if !settings.languages.contains(&language) {
         return Err(not_offered(language, &settings.languages));
     }
-    let workspace = workspace::temporary(settings.backend)?;
+    let workspace = workspace::temporary(settings.backend, &settings.docker)?;
     let config = SandboxConfig {
         runtime: language,
         backend: settings.backend,

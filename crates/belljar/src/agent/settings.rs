@@ -108,6 +108,20 @@ impl AgentSettings {
     }
 }
 
+impl DockerSettings {
+    /// As the environment says, or as the defaults do.
+    ///
+    /// # Errors
+    /// Every variable that is not valid.
+    pub fn from_env() -> Result<Self, SandboxError> {
+        let values: BTreeMap<String, String> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let mut reader = Reader { values: &values, problems: Vec::new() };
+        reader.docker().ok_or(SandboxError::Variables(reader.problems))
+    }
+}
+
 /// Reads variables and collects everything that is wrong with them.
 struct Reader<'a> {
     values: &'a BTreeMap<String, String>,

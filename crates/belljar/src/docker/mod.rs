@@ -54,6 +54,12 @@ fn driver_place(language: RuntimeType, cache: &Path) -> PathBuf {
     place(cache, name, parts)
 }
 
+/// Whether an engine answers that can run what these settings ask for.
+#[must_use]
+pub(crate) fn answers(settings: &DockerSettings) -> bool {
+    Engine::connect(settings).is_ok()
+}
+
 /// Removes containers that a Belljar which is gone has left behind; says how many.
 ///
 /// # Errors
