@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod daemon;
 mod sessions;
 
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use belljar::core::units;
 use belljar::{Backend, Defaults, LogFormat, Preset, RuntimeType, SandboxConfig, SandboxError};
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use daemon::{DaemonArgs, DaemonCommand, StartArgs};
 pub(crate) use sessions::{
     ModelArgs, PruneArgs, ReplArgs, ResumeArgs, SessionArgs, SessionCommand, ToolArgs,
 };
@@ -37,6 +39,8 @@ pub(crate) enum Command {
     Session(SessionArgs),
     /// Serve sandboxes to another program, over JSON-RPC
     Serve(ServeArgs),
+    /// Start, stop or look at the daemon, which keeps warm workers for many programs
+    Daemon(DaemonArgs),
     /// Show, validate or describe policies
     Policy(PolicyArgs),
     /// Add, list or remove Python packages for guests

@@ -50,7 +50,7 @@ pub use logging::{LogFormat, SandboxLogger, SecurityEvent};
 pub use plan::LaunchPlan;
 pub use policy_file::load_policy;
 pub use sandbox::{Sandbox, SandboxBase};
-pub use sessions::{Session, SessionRecord, SessionStore};
+pub use sessions::{Durability, Session, SessionRecord, SessionStore};
 pub use snapshot::{Files, Snapshot, SnapshotInfo};
 pub use tools::{InputSource, ToolRequest, Tools};
 pub use wasm::{JavaScriptSandbox, PythonSandbox, run_untrusted_python};

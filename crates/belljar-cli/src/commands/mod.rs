@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod daemon;
 pub(crate) mod doctor;
 mod explain;
 pub(crate) mod generate;
