@@ -1,7 +1,8 @@
 //! `belljar daemon`: warm workers behind a socket.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::fs::{File, Metadata};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -11,8 +12,8 @@ use belljar::Home;
 use belljar::core::protocol::daemon::{DaemonStatus, METRICS, STATUS, STOP, StopParams};
 use belljar::core::protocol::methods::{HELLO, Hello};
 use belljar_daemon::daemon::{
-    Control, DaemonError, Limits, Settings, WorkerSettings, log_path, older, prepare, run as serve,
-    socket_path, work,
+    Control, DaemonError, Limits, Settings, WorkerSettings, has_ended, log_path, older, prepare,
+    run as serve, socket_path, work,
 };
 use serde_json::Value;
 
@@ -132,17 +133,12 @@ fn wait_until_ready(daemon: &mut Child, socket: &Path, errors: &Path) -> anyhow:
 
 fn stop(patience: Option<f64>) -> anyhow::Result<ExitCode> {
     let mut control = Control::connect(&socket_path()?, ANSWER)?;
-    let status: DaemonStatus = control.ask(STATUS, &Value::Null)?;
     let () = control.ask(STOP, &StopParams { patience_seconds: patience })?;
     let given = patience.unwrap_or(Limits::default().drain_seconds);
     control.wait_for_end(Duration::from_secs_f64(given).saturating_add(END))?;
     // The connection closes a moment before the process is gone.
-    let process = rustix::process::Pid::from_raw(i32::try_from(status.pid).unwrap_or(0));
-    let until = Instant::now() + END;
-    while let Some(process) = process
-        && rustix::process::test_kill_process(process).is_ok()
-        && Instant::now() < until
-    {
+    let (home, until) = (Home::locate()?, Instant::now() + END);
+    while !has_ended(&home) && Instant::now() < until {
         std::thread::sleep(LOOK);
     }
     writeln!(anstream::stdout(), "the daemon has ended")?;
@@ -212,22 +208,20 @@ fn logs(follow: bool) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         std::thread::sleep(LOOK);
-        if is_replaced(&mut log, &path)? {
-            let mut rest = Vec::new();
-            log.read_to_end(&mut rest)?;
-            out.write_all(&rest)?;
+        if is_replaced(&log, &path)? {
+            io::copy(&mut log, &mut out)?;
             log = File::open(&path)?;
         }
     }
 }
 
 /// Whether the log has begun anew.
-fn is_replaced(log: &mut File, path: &Path) -> io::Result<bool> {
-    let now = match std::fs::metadata(path) {
-        Ok(now) => now,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error),
-    };
-    let position = log.seek(SeekFrom::Current(0))?;
-    Ok(position > now.len())
+fn is_replaced(log: &File, path: &Path) -> io::Result<bool> {
+    let identity = |file: Metadata| (file.dev(), file.ino());
+    match std::fs::metadata(path) {
+        Ok(now) => Ok(identity(now) != identity(log.metadata()?)),
+        // In a moment there is a new one.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }

@@ -65,6 +65,9 @@ const AFTER_CANCEL: Duration = Duration::from_secs(3);
 /// Clients have so long to read what they were told last.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// Held by the daemon that works in a directory.
+const LOCK: &str = "lock";
+
 /// How a daemon is to be.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -88,6 +91,12 @@ pub fn log_path(home: &Home) -> PathBuf {
     home.daemon().join("log")
 }
 
+/// Whether no daemon works in that directory any more.
+#[must_use]
+pub fn has_ended(home: &Home) -> bool {
+    !matches!(Lock::take(&home.daemon().join(LOCK)), Err(DaemonError::Running { .. }))
+}
+
 /// Serves until it is stopped: by `stop`, SIGTERM or SIGINT.
 ///
 /// # Errors
@@ -97,7 +106,7 @@ pub fn run(settings: Settings) -> Result<(), DaemonError> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let directory = settings.home.daemon();
     listen::private_directory(&directory)?;
-    let _lock = Lock::take(&directory.join("lock"))?;
+    let _lock = Lock::take(&directory.join(LOCK))?;
     start_logging(&settings.home)?;
     if !settings.unconfined
         && let Some(reason) = launch::no_jail()
