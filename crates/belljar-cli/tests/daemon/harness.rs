@@ -142,7 +142,12 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let log = std::fs::read_to_string(self.place.home().join("daemon/log"));
-            eprintln!("the daemon's log:\n{}", log.unwrap_or_default());
+            let log = log.unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            eprintln!(
+                "the daemon's log ends:\n{}",
+                lines[lines.len().saturating_sub(20)..].join("\n")
+            );
         }
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -147,7 +147,9 @@ fn a_socket_of_a_service_manager_is_used() {
         return;
     };
     let mut daemon = Daemon { place, child };
-    wait_for("the socket", || daemon.place.socket().exists());
+    wait_for("the socket", || {
+        std::os::unix::net::UnixStream::connect(daemon.place.socket()).is_ok()
+    });
     // Connections wait until the daemon is there.
     assert_eq!(daemon.client().ask("hello", Value::Null)["pid"], daemon.child.id());
     signal(daemon.child.id().cast_signed(), Signal::TERM);

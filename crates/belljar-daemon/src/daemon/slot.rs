@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use belljar_core::protocol::methods::{HELLO, Hello, PROTOCOL_VERSION};
 use tokio::io::AsyncReadExt;
@@ -18,8 +18,7 @@ use super::limits::seconds;
 use super::lines::{Heard, Lines, Patience};
 use super::worker::{Lost, Worker};
 
-/// A worker that ended earlier than this is not replaced at once.
-const SHORT_LIFE: Duration = Duration::from_secs(1);
+/// Between a worker's end and the next one's start. Longer each time when none becomes ready.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
@@ -27,7 +26,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 const START: Duration = Duration::from_secs(60);
 
 /// How long it may take to end after it was told to.
-const END: Duration = Duration::from_secs(5);
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Of what a worker writes to its standard error so much is logged.
 const MAX_LOGGED_BYTES: usize = 64 * 1024;
@@ -37,14 +36,16 @@ pub(super) async fn supervise(hub: Arc<Hub>, launch: Arc<Launch>, number: usize)
     let Some(slot) = hub.slots.get(number) else { return };
     let mut pause = FIRST_PAUSE;
     loop {
-        let begun = Instant::now();
         let started = {
             let (launch, directory) = (Arc::clone(&launch), slot.directory.clone());
             tokio::task::spawn_blocking(move || launch.start(&directory)).await
         };
         match started.map_err(io::Error::other).and_then(|started| started) {
             Ok(started) => {
-                let why = live(&hub, slot, started).await;
+                let End { why, was_ready } = live(&hub, slot, started).await;
+                if was_ready {
+                    pause = FIRST_PAUSE;
+                }
                 if hub.is_stopping() {
                     return;
                 }
@@ -56,27 +57,29 @@ pub(super) async fn supervise(hub: Arc<Hub>, launch: Arc<Launch>, number: usize)
         }
         slot.restarts.fetch_add(1, Ordering::Relaxed);
         hub.counters.restarts.add();
-        if begun.elapsed() < SHORT_LIFE {
-            tokio::select! {
-                () = sleep(pause) => {}
-                _ = hub.stopped() => return,
-            }
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        } else {
-            pause = FIRST_PAUSE;
+        tokio::select! {
+            () = sleep(pause) => {}
+            _ = hub.stopped() => return,
         }
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
-/// The life of one worker; says why it was over.
-async fn live(hub: &Arc<Hub>, slot: &Slot, started: Started) -> String {
+/// How a worker's life was over.
+struct End {
+    why: String,
+    was_ready: bool,
+}
+
+/// The life of one worker.
+async fn live(hub: &Arc<Hub>, slot: &Slot, started: Started) -> End {
     let Started { process, protocol, errors, layers } = started;
     let pid = process.pid();
     let stream = match converted(protocol) {
         Ok(stream) => Arc::new(stream),
         Err(error) => {
             end(process, Duration::ZERO).await;
-            return error.to_string();
+            return End { why: error.to_string(), was_ready: false };
         }
     };
     if let Ok(errors) = pipe::Receiver::from_owned_fd(errors) {
@@ -90,11 +93,11 @@ async fn live(hub: &Arc<Hub>, slot: &Slot, started: Started) -> String {
         why = watch(hub, slot, &worker) => Err(why),
         () = stopped(hub, &worker) => Ok(()),
     };
-    slot.current.send_replace(None);
+    let was_ready = slot.current.send_replace(None).is_some();
     let patience = match finished {
         Ok(()) => {
             worker.outbox.finish();
-            END
+            ENDS_WITHIN
         }
         Err(_) => Duration::ZERO,
     };
@@ -104,7 +107,7 @@ async fn live(hub: &Arc<Hub>, slot: &Slot, started: Started) -> String {
     }
     end(process, patience).await;
     worker.lose();
-    finished.err().unwrap_or_else(|| "the daemon ends".to_owned())
+    End { why: finished.err().unwrap_or_else(|| "the daemon ends".to_owned()), was_ready }
 }
 
 fn converted(protocol: std::os::unix::net::UnixStream) -> io::Result<UnixStream> {
