@@ -1,6 +1,7 @@
 //! What can be typed.
 
 mod agent;
+mod daemon;
 mod sessions;
 
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use clap::{Args, Parser, Subcommand};
 pub(crate) use agent::{
     AgentArgs, AgentCommand, ArtifactsArgs, ArtifactsCommand, PruneArtifactsArgs,
 };
+pub(crate) use daemon::{DaemonArgs, DaemonCommand, StartArgs};
 pub(crate) use sessions::{
     ModelArgs, PruneArgs, ReplArgs, ResumeArgs, SessionArgs, SessionCommand, ToolArgs,
 };
@@ -47,6 +49,8 @@ pub(crate) enum Command {
     Artifacts(ArtifactsArgs),
     /// Serve sandboxes to another program, over JSON-RPC
     Serve(ServeArgs),
+    /// Start, stop or look at the daemon, which keeps warm workers for many programs
+    Daemon(DaemonArgs),
     /// Show, validate or describe policies
     Policy(PolicyArgs),
     /// Add, list or remove Python packages for guests

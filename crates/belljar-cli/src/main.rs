@@ -42,6 +42,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Tool(args) => commands::agent::run(&args),
         Command::Artifacts(args) => commands::artifacts::run(args),
         Command::Serve(args) => commands::serve::run(&args),
+        Command::Daemon(args) => commands::daemon::run(args),
         Command::Policy(args) => commands::policy::run(args),
         Command::Packages(args) => commands::packages::run(args),
         #[cfg(target_os = "linux")]

@@ -73,6 +73,11 @@
 //! Children share nothing but the zygote's memory as it was: each has namespaces, `/tmp`, `/dev/shm`
 //! and `/proc` of its own. When the zygote ends, for whatever reason, so do they.
 //!
+//! # Programs of ours
+//!
+//! With [`JailPlan::seals`] the program is one that knows this crate: it takes its descriptors with
+//! [`inside::protocol`] and gives up starting anything with [`inside::seal`], first of all.
+//!
 //! # Where
 //!
 //! On Linux 5.12 or newer, on x86-64 and 64-bit ARM. Elsewhere this crate is empty.
@@ -82,6 +87,7 @@
 mod cgroup;
 mod embedded;
 mod error;
+pub mod inside;
 mod messages;
 mod plan;
 mod probe;

@@ -41,6 +41,10 @@ pub struct JailPlan {
     pub gid: u32,
     /// A program that only forks: each fork is confined by itself, see the crate's documentation.
     pub zygote: bool,
+    /// A program of ours that calls [`inside::seal`](crate::inside::seal) before it touches anything
+    /// foreign. Until then it may install one more filter; it may make unnamed files of memory and
+    /// look up which of its own pages were written, which an interpreter in wasm needs.
+    pub seals: bool,
 }
 
 /// Something of the host, read-only in the jail.
@@ -105,6 +109,9 @@ pub enum MemoryRule {
     /// Never its address space: for V8, which reserves far more addresses than it uses. Where there
     /// is no control group, shared memory is then unlimited.
     Data,
+    /// By the control group alone, so that memory that was mapped and never touched costs nothing.
+    /// Where there is no control group, as [`MemoryRule::Data`].
+    Group,
 }
 
 impl Default for Limits {
@@ -141,6 +148,7 @@ impl JailPlan {
             uid: ORDINARY_USER,
             gid: ORDINARY_USER,
             zygote: false,
+            seals: false,
         }
     }
 
@@ -223,6 +231,7 @@ mod tests {
             "uid": 1000,
             "gid": 1000,
             "zygote": false,
+            "seals": false,
         });
         assert_eq!(serde_json::to_value(plan).unwrap(), expected);
     }

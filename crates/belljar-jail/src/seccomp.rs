@@ -37,6 +37,8 @@ enum Test {
 pub(crate) struct Filters {
     /// For a program.
     pub(crate) program: Vec<Vec<u8>>,
+    /// For a program of ours that seals itself.
+    pub(crate) sealing: Vec<Vec<u8>>,
     /// For a zygote: the same, and what it needs to confine its children.
     pub(crate) zygote: Vec<Vec<u8>>,
     /// For a zygote's child, on top of the zygote's: takes that away again, and is small, since
@@ -60,6 +62,25 @@ const ZYGOTE_CALLS: [&str; 13] = [
     "landlock_add_rule",
     "landlock_restrict_self",
 ];
+/// What a program that seals itself may do beyond the policy. It has no other programs to start, so
+/// that a file of memory cannot become one.
+const SEALING_CALLS: &str = "
+memfd_create              : the states of sessions are kept in one
+ioctl arg1 == 0xc0606610  : PAGEMAP_SCAN, which of its own pages were written
+fallocate arg1 == 3       : holes in that file, when a state is forgotten
+seccomp arg0 == 1         : the seal; which takes this away
+";
+
+/// What the seal takes away: other programs, other processes, and further filters.
+const SEALED: &str = "
+execve                    : other programs
+execveat                  : the same by descriptor
+fork @x86_64              : other processes
+vfork @x86_64             : the same
+clone arg0 & 0x10000 == 0 : the same; threads have this bit
+seccomp                   : once is enough
+";
+
 /// Allowed to a zygote with whatever arguments.
 const PRCTL: &str = "prctl";
 
@@ -83,11 +104,13 @@ fn compile(processor: &str) -> Result<Filters, String> {
     let mut denied: Vec<Value> =
         ZYGOTE_CALLS.iter().map(|name| json!({ "syscall": name })).collect();
     denied.push(unlisted(PRCTL, &rules));
+    let sealing: Vec<Value> = [policy.clone(), allowed(&parse(SEALING_CALLS)?, processor)].concat();
     let filter = |rules: &[Value], matching: Value, otherwise: Value| json!({ "match_action": matching, "mismatch_action": otherwise, "filter": rules });
     let (allow, refuse) = (json!("allow"), json!({ "errno": EPERM }));
     let unknown = ["clone3", "openat2"].map(|name| json!({ "syscall": name }));
     let filters = json!({
         "program": filter(&policy, allow.clone(), refuse.clone()),
+        "sealing": filter(&sealing, allow.clone(), refuse.clone()),
         "zygote": filter(&zygote, allow.clone(), refuse.clone()),
         "child": filter(&denied, refuse, allow.clone()),
         "unknown": filter(&unknown, json!({ "errno": ENOSYS }), allow),
@@ -101,9 +124,24 @@ fn compile(processor: &str) -> Result<Filters, String> {
     // The one that forbids to install another comes last.
     Ok(Filters {
         program: vec![unknown.clone(), take("program")?],
+        sealing: vec![unknown.clone(), take("sealing")?],
         zygote: vec![unknown, take("zygote")?],
         child: vec![take("child")?],
     })
+}
+
+/// What a program installs in itself to seal itself.
+pub(crate) fn seal() -> Result<BpfProgram, String> {
+    let processor = std::env::consts::ARCH;
+    let target = TargetArch::try_from(processor)
+        .map_err(|e| format!("no system call filter for {processor}: {e}"))?;
+    let taken = allowed(&parse(SEALED)?, processor);
+    let filters = json!({ "seal": {
+        "match_action": { "errno": EPERM }, "mismatch_action": "allow", "filter": taken,
+    } });
+    let mut compiled = seccompiler::compile_from_json(filters.to_string().as_bytes(), target)
+        .map_err(|e| format!("the seal does not compile: {e}"))?;
+    compiled.remove("seal").ok_or_else(|| "no filter seal".to_owned())
 }
 
 /// Matches a call whose first argument is none of those that the policy lists.

@@ -53,9 +53,10 @@ pub(crate) fn encode(plan: &JailPlan, grouped: bool) -> Result<Vec<u8>, JailErro
         out.wide(*most);
     });
     let filters = seccomp::filters()?;
-    let (first, then) = match plan.zygote {
-        true => (filters.zygote.as_slice(), &filters.child),
-        false => (&[][..], &filters.program),
+    let (first, then) = match (plan.zygote, plan.seals) {
+        (true, _) => (filters.zygote.as_slice(), &filters.child),
+        (false, true) => (&[][..], &filters.sealing),
+        (false, false) => (&[][..], &filters.program),
     };
     out.list(first, |out, filter| out.bytes(filter));
     out.list(then, |out, filter| out.bytes(filter));
@@ -100,6 +101,9 @@ fn check(plan: &JailPlan) -> Result<(), JailError> {
             return invalid(format!("{name:?} is no name of an environment variable"));
         }
     }
+    if plan.zygote && plan.seals {
+        return invalid("a zygote is confined otherwise, it does not seal itself".into());
+    }
     if plan.zygote && plan.workspace.is_some() {
         return invalid("a zygote has no workspace, its children have".into());
     }
@@ -139,8 +143,11 @@ fn resources(limits: &Limits, grouped: bool) -> Vec<(u32, u64)> {
         (FILE_BYTES, within(Resource::Fsize, limits.max_file_bytes)),
         (OPEN_FILES, within(Resource::Nofile, limits.max_open_files)),
         (PROCESSES, within(Resource::Nproc, processes)),
-        (DATA, within(Resource::Data, limits.memory_bytes.saturating_add(limits.code_bytes))),
     ];
+    if !(grouped && limits.memory_rule == MemoryRule::Group) {
+        let most = limits.memory_bytes.saturating_add(limits.code_bytes);
+        all.push((DATA, within(Resource::Data, most)));
+    }
     if !grouped && limits.memory_rule == MemoryRule::AddressSpace {
         all.push((ADDRESS_SPACE, within(Resource::As, limits.memory_bytes)));
     }

@@ -12,6 +12,8 @@ pub const HOME_VARIABLE: &str = "BELLJAR_HOME";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
     root: PathBuf,
+    /// Where compiled guests are, if not below the root.
+    cache: Option<PathBuf>,
 }
 
 impl Home {
@@ -26,7 +28,13 @@ impl Home {
     /// A directory given by the caller.
     #[must_use]
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self { root: root.into(), cache: None }
+    }
+
+    /// The same with compiled guests in a directory of their own, which several homes may share.
+    #[must_use]
+    pub fn with_cache(self, cache: impl Into<PathBuf>) -> Self {
+        Self { cache: Some(cache.into()), ..self }
     }
 
     fn from_values(
@@ -64,7 +72,13 @@ impl Home {
     /// Where compiled guests are kept.
     #[must_use]
     pub fn cache(&self) -> PathBuf {
-        self.root.join("cache")
+        self.cache.clone().unwrap_or_else(|| self.root.join("cache"))
+    }
+
+    /// Where the daemon keeps its workers' directories and its log.
+    #[must_use]
+    pub fn daemon(&self) -> PathBuf {
+        self.root.join("daemon")
     }
 
     /// Where sessions are kept.

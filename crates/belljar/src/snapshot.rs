@@ -11,6 +11,7 @@ use serde::Serialize;
 use tempfile::TempDir;
 
 use crate::home::Home;
+use crate::sessions::Durability;
 use crate::{snapshot_file, workspace_files};
 
 /// Whether the files of the workspace go with a snapshot.
@@ -80,7 +81,16 @@ impl Snapshot {
     /// # Errors
     /// When the file cannot be written; one that was there before is as it was.
     pub fn write(&self, path: &Path) -> Result<(), SandboxError> {
-        snapshot_file::write(self, path)
+        snapshot_file::write(self, path, Durability::Disk)
+    }
+
+    /// The same, as durable as that.
+    pub(crate) fn write_with(
+        &self,
+        path: &Path,
+        durability: Durability,
+    ) -> Result<(), SandboxError> {
+        snapshot_file::write(self, path, durability)
     }
 
     /// Reads a file. Everything in it is checked first.

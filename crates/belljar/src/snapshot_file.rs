@@ -31,6 +31,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use crate::home::Home;
+use crate::sessions::Durability;
 use crate::snapshot::{Facts, Snapshot};
 use crate::wasm::{embedded_guest, failure};
 use crate::workspace_files::{self, Entry, Kind, Tree};
@@ -57,7 +58,11 @@ struct Header<Host> {
     files: Option<Vec<Entry>>,
 }
 
-pub(crate) fn write(snapshot: &Snapshot, path: &Path) -> Result<(), SandboxError> {
+pub(crate) fn write(
+    snapshot: &Snapshot,
+    path: &Path,
+    durability: Durability,
+) -> Result<(), SandboxError> {
     let failed = |problem: String| SandboxError::Snapshot {
         path: Some(path.to_owned()),
         problem: format!("it cannot be written: {problem}"),
@@ -75,7 +80,10 @@ pub(crate) fn write(snapshot: &Snapshot, path: &Path) -> Result<(), SandboxError
     let finished = out.inner.write_all(&checksum).and_then(|()| out.inner.flush());
     drop(out);
     finished
-        .and_then(|()| temporary.as_file().sync_data())
+        .and_then(|()| match durability {
+            Durability::Disk => temporary.as_file().sync_data(),
+            Durability::System => Ok(()),
+        })
         .and_then(|()| temporary.persist(path).map_err(|error| error.error))
         .map_err(|error| failed(error.to_string()))?;
     Ok(())

@@ -4,6 +4,7 @@ pub(crate) mod agent;
 pub(crate) mod artifacts;
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod daemon;
 #[cfg(target_os = "linux")]
 pub(crate) mod docker;
 pub(crate) mod doctor;

@@ -3,6 +3,7 @@
 //! Whoever is on the other side may lie: sizes, nesting and names are bounded before anything is
 //! unpacked.
 
+pub mod daemon;
 pub mod methods;
 
 use serde::{Deserialize, Serialize};

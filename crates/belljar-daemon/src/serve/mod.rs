@@ -13,7 +13,8 @@ mod snapshots;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use belljar::{Backend, Home, Preset};
+use belljar::{Backend, Durability, Home, Preset};
+use belljar_core::limits::MAX_KEPT_SNAPSHOTS;
 use belljar_core::protocol::methods::{self, Hello, PROTOCOL_VERSION};
 use belljar_core::protocol::{
     INVALID_PARAMS, INVALID_REQUEST, Id, METHOD_NOT_FOUND, Message, RpcError,
@@ -39,13 +40,24 @@ pub struct Offer {
     pub preset: Preset,
     /// Sandboxes of one connection.
     pub max_sandboxes: usize,
+    /// Snapshots that one connection keeps.
+    pub max_snapshots: usize,
+    /// How far a named session has got before a result is told.
+    pub durability: Durability,
 }
 
 impl Offer {
     /// wasm, the preset `agent`, and a thousand sandboxes.
     #[must_use]
     pub const fn new(home: Home) -> Self {
-        Self { home, backend: Backend::Wasm, preset: Preset::Agent, max_sandboxes: 1000 }
+        Self {
+            home,
+            backend: Backend::Wasm,
+            preset: Preset::Agent,
+            max_sandboxes: 1000,
+            max_snapshots: MAX_KEPT_SNAPSHOTS,
+            durability: Durability::Disk,
+        }
     }
 }
 
@@ -62,7 +74,7 @@ pub fn serve(
     let out = Outgoing::new(output);
     let server = Server {
         calls: Arc::new(Calls::new(out.clone())),
-        snapshots: Arc::new(Snapshots::new()?),
+        snapshots: Arc::new(Snapshots::new(offer.max_snapshots)?),
         seats: Arc::new(Seats::new(offer.max_sandboxes)),
         offer,
         out,
@@ -179,7 +191,7 @@ impl Server {
     }
 }
 
-fn hello() -> Hello {
+pub(crate) fn hello() -> Hello {
     Hello {
         belljar: env!("CARGO_PKG_VERSION").to_owned(),
         protocol: PROTOCOL_VERSION,

@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use belljar_core::limits::MAX_MESSAGE_BYTES;
 use belljar_core::protocol::{self, FAILED, Id, RpcError};
 use serde::Serialize;
 
@@ -17,6 +18,11 @@ impl Outgoing {
 
     pub(super) fn answer(&self, id: &Id, result: &impl Serialize) {
         match protocol::response(id, Ok(result)) {
+            // Nobody would read it, and the next answer should still be found.
+            Ok(line) if line.len() > MAX_MESSAGE_BYTES => {
+                let problem = "the answer is longer than any message may be; ask for less output";
+                self.refuse(id, &RpcError::new(FAILED, problem));
+            }
             Ok(line) => self.send(&line),
             Err(error) => {
                 let problem = format!("the answer cannot be written as JSON: {error}");

@@ -102,6 +102,7 @@ fn open(
             hint: Some("use another session, or name its language".to_owned()),
         });
     }
+    session.keep(room.offer.durability);
     session.defer(&params.deferred_tools);
     session.follow(policy);
     Ok(session)

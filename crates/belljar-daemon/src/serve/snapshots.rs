@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use belljar_core::limits::{MAX_CHUNK_BYTES, MAX_KEPT_SNAPSHOT_BYTES, MAX_KEPT_SNAPSHOTS};
+use belljar_core::limits::{MAX_CHUNK_BYTES, MAX_KEPT_SNAPSHOT_BYTES};
 use belljar_core::protocol::methods::{
     Chunk, SnapshotReadParams, SnapshotWriteParams, Snapshotted,
 };
@@ -19,6 +19,7 @@ use super::errors::{busy, unknown};
 
 pub(super) struct Snapshots {
     folder: TempDir,
+    max: usize,
     kept: Mutex<Kept>,
 }
 
@@ -29,9 +30,9 @@ struct Kept {
 }
 
 impl Snapshots {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new(max: usize) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("belljar-").tempdir()?;
-        Ok(Self { folder, kept: Mutex::default() })
+        Ok(Self { folder, max, kept: Mutex::default() })
     }
 
     /// A place for a new one; `fill` writes it.
@@ -45,7 +46,7 @@ impl Snapshots {
         let bytes = std::fs::metadata(file.path()).map_err(|error| broken(&error))?.len();
         let mut kept = self.kept();
         let taken = kept.bytes().map_err(|error| broken(&error))?;
-        if kept.files.len() >= MAX_KEPT_SNAPSHOTS || taken + bytes > MAX_KEPT_SNAPSHOT_BYTES {
+        if kept.files.len() >= self.max || taken + bytes > MAX_KEPT_SNAPSHOT_BYTES {
             return Err(busy("too many snapshots are kept; drop one first"));
         }
         kept.last += 1;

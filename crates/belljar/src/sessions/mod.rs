@@ -41,17 +41,33 @@ const WORKSPACE_DIR: &str = "workspace";
 /// Held as long as somebody has it open.
 const LOCK_FILE: &str = "lock";
 
+/// How far a session has got when [`Session::save`] comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// On the disk.
+    #[default]
+    Disk,
+    /// With the system, which writes it in its own time: it outlives this process, whatever becomes
+    /// of it, and may be lost when the machine loses its power.
+    System,
+}
+
 /// A session that this process has open. No other can open it until this is dropped.
 #[derive(Debug)]
 pub struct Session {
     dir: PathBuf,
     home: Home,
     record: SessionRecord,
+    durability: Durability,
     /// Released by the system even when the process is killed.
     _lock: File,
 }
 
 impl Session {
+    const fn new(dir: PathBuf, home: Home, record: SessionRecord, lock: File) -> Self {
+        Self { dir, home, record, durability: Durability::Disk, _lock: lock }
+    }
+
     /// Its name.
     #[must_use]
     pub fn id(&self) -> &str {
@@ -73,6 +89,11 @@ impl Session {
     /// Has the session work in a directory of the caller's from now on.
     pub fn work_in(&mut self, directory: &Path) {
         self.record.external_workspace = Some(directory.to_owned());
+    }
+
+    /// How far it has got when it is saved, from now on.
+    pub const fn keep(&mut self, durability: Durability) {
+        self.durability = durability;
     }
 
     /// Adds tools whose answers come later.
@@ -137,7 +158,7 @@ impl Session {
     /// When it cannot be written.
     pub fn save(&mut self, sandbox: &mut dyn Sandbox, cells: u64) -> Result<(), SandboxError> {
         let snapshot = sandbox.snapshot(Files::Without)?;
-        snapshot.write(&self.dir.join(STATE_FILE))?;
+        snapshot.write_with(&self.dir.join(STATE_FILE), self.durability)?;
         self.record.cells_run += cells;
         self.note(sandbox.pending_calls())
     }
@@ -153,7 +174,8 @@ impl Session {
             if pending.is_empty() { SessionStatus::Idle } else { SessionStatus::Suspended };
         self.record.pending_calls = pending;
         self.record.used_now();
-        self.record.write(&self.dir.join(RECORD_FILE)).map_err(|error| self.unusable(&error))
+        let path = self.dir.join(RECORD_FILE);
+        self.record.write(&path, self.durability).map_err(|error| self.unusable(&error))
     }
 
     /// The files of its workspace.

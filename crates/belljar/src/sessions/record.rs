@@ -9,6 +9,8 @@ use belljar_core::units::format_bytes;
 use belljar_core::{RuntimeType, ToolCall, limits};
 use serde::{Deserialize, Serialize};
 
+use super::Durability;
+
 /// The format of the file.
 const VERSION: u32 = 1;
 
@@ -136,7 +138,7 @@ impl SessionRecord {
     }
 
     /// Replaces the file in one step: whoever reads it finds the old record or the new one.
-    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+    pub(super) fn write(&self, path: &Path, durability: Durability) -> io::Result<()> {
         let mut json = serde_json::to_vec(self)?;
         json.push(b'\n');
         if json.len() as u64 > limits::MAX_SESSION_FILE_BYTES {
@@ -145,10 +147,15 @@ impl SessionRecord {
         let dir = path.parent().unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(dir)?;
         file.write_all(&json)?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        // The new name has to reach the disk as well.
-        File::open(dir)?.sync_all()
+        match durability {
+            Durability::System => file.persist(path).map(drop).map_err(io::Error::from),
+            Durability::Disk => {
+                file.as_file().sync_all()?;
+                file.persist(path)?;
+                // The new name has to reach the disk as well.
+                File::open(dir)?.sync_all()
+            }
+        }
     }
 }
 
@@ -173,7 +180,7 @@ mod tests {
         record.pending_calls =
             vec![ToolCall { id: 3, name: "approve".into(), ..Default::default() }];
         record.status = SessionStatus::Suspended;
-        record.write(&path).unwrap();
+        record.write(&path, Durability::Disk).unwrap();
         assert_eq!(SessionRecord::read(&path, "s").unwrap(), record);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");
     }

@@ -9,7 +9,7 @@ use belljar_core::{RuntimeType, SandboxError};
 
 use super::files::private_dir;
 use super::record::SessionRecord;
-use super::{LOCK_FILE, RECORD_FILE, STATE_FILE, Session, SessionFile, SessionStatus};
+use super::{Durability, LOCK_FILE, RECORD_FILE, STATE_FILE, Session, SessionFile, SessionStatus};
 use super::{WORKSPACE_DIR, check_id, files, id};
 use crate::factory::SandboxConfig;
 use crate::home::Home;
@@ -81,7 +81,7 @@ impl SessionStore {
     pub fn session(&self, id: &str) -> Result<Session, SandboxError> {
         let (dir, lock) = self.lock(id)?;
         let record = self.read_record(id)?;
-        Ok(Session { dir, home: self.home.clone(), record, _lock: lock })
+        Ok(Session::new(dir, self.home.clone(), record, lock))
     }
 
     /// Whether there is a session of that name, damaged or not.
@@ -261,12 +261,12 @@ impl SessionStore {
         let lock = open_lock(hidden)?;
         lock.try_lock().map_err(io::Error::from)?;
         let record = fill(id, hidden)?;
-        record.write(&hidden.join(RECORD_FILE))?;
+        record.write(&hidden.join(RECORD_FILE), Durability::Disk)?;
         let dir = self.root.join(id);
         // Fails where there is one of this name, since none is ever empty.
         fs::rename(hidden, &dir)?;
         File::open(&self.root)?.sync_all()?;
-        Ok(Session { dir, home: self.home.clone(), record, _lock: lock })
+        Ok(Session::new(dir, self.home.clone(), record, lock))
     }
 
     /// A directory of our own beside the sessions.

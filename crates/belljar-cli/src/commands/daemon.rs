@@ -1,0 +1,227 @@
+//! `belljar daemon`: warm workers behind a socket.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use belljar::Home;
+use belljar::core::protocol::daemon::{DaemonStatus, METRICS, STATUS, STOP, StopParams};
+use belljar::core::protocol::methods::{HELLO, Hello};
+use belljar_daemon::daemon::{
+    Control, DaemonError, Limits, Settings, WorkerSettings, has_ended, log_path, older, prepare,
+    run as serve, socket_path, work,
+};
+use serde_json::Value;
+
+use crate::args::{DaemonArgs, DaemonCommand, StartArgs};
+use crate::{exit, render};
+
+/// How long an answer of a daemon may take.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// How long a daemon may take until it answers for the first time.
+const START: Duration = Duration::from_secs(60);
+
+/// How long it may take to end beyond what it was given.
+const END: Duration = Duration::from_secs(30);
+
+/// How often something is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What a daemon that could not start has to say, where nobody else hears it.
+const START_ERRORS: &str = "start-errors";
+
+pub(crate) fn run(args: DaemonArgs) -> anyhow::Result<ExitCode> {
+    let outcome = match args.command {
+        DaemonCommand::Start(args) => start(&args),
+        DaemonCommand::Stop { patience } => stop(patience),
+        DaemonCommand::Status { json, metrics } => status(json, metrics),
+        DaemonCommand::Logs { follow } => logs(follow),
+        DaemonCommand::Worker(args) => {
+            let settings =
+                WorkerSettings { home: args.home, cache: args.cache, unconfined: args.unconfined };
+            work(settings).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
+    };
+    outcome.or_else(|error| match error.downcast::<DaemonError>() {
+        Ok(error) => {
+            render::problem(&error.to_string(), error.hint().as_deref());
+            Ok(ExitCode::from(exit::COULD_NOT_RUN))
+        }
+        Err(other) => Err(other),
+    })
+}
+
+fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
+    let home = Home::locate()?;
+    let home = match &args.cache {
+        Some(cache) => home.with_cache(cache),
+        None => home,
+    };
+    let socket = socket_path()?;
+    let limits = Limits::with(&args.limits).map_err(anyhow::Error::msg)?;
+    if args.foreground {
+        if args.detach {
+            rustix::process::setsid().context("cannot leave the terminal")?;
+        }
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        serve(Settings {
+            home,
+            socket,
+            workers: args.workers.unwrap_or(cores),
+            unconfined: args.unconfined,
+            limits,
+            program: std::env::current_exe().context("cannot find this program")?,
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    // Here somebody sees how long it takes.
+    prepare(&home)?;
+    let errors = home.daemon().join(START_ERRORS);
+    std::fs::create_dir_all(home.daemon()).context("cannot make the daemon's directory")?;
+    let mut daemon = spawn(&errors)?;
+    let hello = wait_until_ready(&mut daemon, &socket, &errors)?;
+    if args.unconfined {
+        render::note("workers are in no jail: an escape from wasm would be this user");
+    }
+    let mut out = anstream::stdout().lock();
+    writeln!(out, "the daemon runs as process {} at {}", hello.pid, socket.display())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// This program once more with the same arguments, without a terminal.
+fn spawn(errors: &Path) -> anyhow::Result<Child> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let errors = File::create(errors).context("cannot write to the daemon's directory")?;
+    let child = Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .args(["--foreground", "--detach"])
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::from(errors))
+        .spawn();
+    child.context("cannot start the daemon")
+}
+
+fn wait_until_ready(daemon: &mut Child, socket: &Path, errors: &Path) -> anyhow::Result<Hello> {
+    let until = Instant::now() + START;
+    loop {
+        if let Some(status) = daemon.try_wait()? {
+            let said = std::fs::read_to_string(errors).unwrap_or_default();
+            let said = said.trim().trim_start_matches("error: ").to_owned();
+            bail!(if said.is_empty() {
+                format!("the daemon ended at once: {status}")
+            } else {
+                said
+            });
+        }
+        let hello = Control::connect(socket, ANSWER)
+            .and_then(|mut control| control.ask::<Hello>(HELLO, &Value::Null));
+        match hello {
+            // One that was there before has the socket until the new one gives up.
+            Ok(hello) if hello.pid == daemon.id() => return Ok(hello),
+            Ok(_) | Err(_) if Instant::now() < until => std::thread::sleep(LOOK),
+            Ok(_) | Err(_) => bail!("the daemon did not answer in time"),
+        }
+    }
+}
+
+fn stop(patience: Option<f64>) -> anyhow::Result<ExitCode> {
+    let mut control = Control::connect(&socket_path()?, ANSWER)?;
+    let () = control.ask(STOP, &StopParams { patience_seconds: patience })?;
+    let given = patience.unwrap_or(Limits::default().drain_seconds);
+    control.wait_for_end(Duration::from_secs_f64(given).saturating_add(END))?;
+    // The connection closes a moment before the process is gone.
+    let (home, until) = (Home::locate()?, Instant::now() + END);
+    while !has_ended(&home) && Instant::now() < until {
+        std::thread::sleep(LOOK);
+    }
+    writeln!(anstream::stdout(), "the daemon has ended")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn status(json: bool, metrics: bool) -> anyhow::Result<ExitCode> {
+    let mut control = Control::connect(&socket_path()?, ANSWER)?;
+    let mut out = anstream::stdout().lock();
+    if metrics {
+        let text: String = control.ask(METRICS, &Value::Null)?;
+        write!(out, "{text}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let status: DaemonStatus = control.ask(STATUS, &Value::Null)?;
+    if json {
+        serde_json::to_writer(&mut out, &status)?;
+        writeln!(out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let time = |seconds: f64| format!("{:?}", Duration::from_secs(seconds as u64));
+    let state = if status.stopping { "ends" } else { "runs" };
+    writeln!(out, "process {} {state}, up {}", status.pid, time(status.uptime_seconds))?;
+    if status.confined {
+        writeln!(out, "workers in jails: {}", status.layers.join(", "))?;
+    } else {
+        writeln!(out, "workers UNCONFINED: an escape from wasm would be this user")?;
+    }
+    writeln!(
+        out,
+        "{} clients, {} sandboxes, {} executions running, {} waiting, {} done, {} lost",
+        status.connections,
+        status.sandboxes,
+        status.running,
+        status.waiting,
+        status.counters.executions,
+        status.counters.crashed
+    )?;
+    for worker in &status.workers {
+        match worker.pid {
+            Some(pid) => writeln!(
+                out,
+                "worker {}: process {pid}, up {}, {} sandboxes, {} running, replaced {} times",
+                worker.number,
+                time(worker.uptime_seconds),
+                worker.sandboxes,
+                worker.running,
+                worker.restarts
+            )?,
+            None => writeln!(out, "worker {}: not ready", worker.number)?,
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn logs(follow: bool) -> anyhow::Result<ExitCode> {
+    let path = log_path(&Home::locate()?);
+    let mut out = io::stdout().lock();
+    if let Ok(mut before) = File::open(older(&path)) {
+        io::copy(&mut before, &mut out)?;
+    }
+    let mut log = File::open(&path).with_context(|| format!("no log at {}", path.display()))?;
+    loop {
+        io::copy(&mut log, &mut out)?;
+        out.flush()?;
+        if !follow {
+            return Ok(ExitCode::SUCCESS);
+        }
+        std::thread::sleep(LOOK);
+        if is_replaced(&log, &path)? {
+            io::copy(&mut log, &mut out)?;
+            log = File::open(&path)?;
+        }
+    }
+}
+
+/// Whether the log has begun anew.
+fn is_replaced(log: &File, path: &Path) -> io::Result<bool> {
+    let identity = |file: Metadata| (file.dev(), file.ino());
+    match std::fs::metadata(path) {
+        Ok(now) => Ok(identity(now) != identity(log.metadata()?)),
+        // In a moment there is a new one.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,225 @@
+//! Starting, stopping and finding a daemon.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::harness::{Daemon, Place, outcome, signal, wait_for};
+
+#[test]
+fn a_daemon_is_started_in_the_background_used_and_stopped() {
+    let place = Place::new();
+    let (code, _, errors) = place.belljar(&["status"]);
+    assert_eq!(code, 125);
+    assert!(errors.contains("no daemon answers") && errors.contains("hint: start one"), "{errors}");
+    let (code, output, errors) = outcome(&place.start(&[]).output().unwrap());
+    assert_eq!(code, 0, "{errors}");
+    assert!(output.starts_with("the daemon runs as process "), "{output}");
+
+    let mut client = place.client();
+    assert_eq!(client.ask("hello", Value::Null)["protocol"], 1);
+    let sandbox = client.create(json!({}));
+    let result = client.execute(sandbox, "print('hello')\n6 * 7");
+    assert_eq!((&result["stdout"], &result["result"]["json"]), (&json!("hello\n"), &json!(42)));
+    let script = client.create(json!({"language": "javascript"}));
+    assert_eq!(client.prints(script, "console.log([1, 2].length)"), "2\n");
+
+    let (code, output, _) = place.belljar(&["status", "--json"]);
+    assert_eq!(code, 0);
+    let status: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!((&status["confined"], &status["sandboxes"]), (&json!(true), &json!(2)));
+    assert_eq!(status["counters"]["executions"], 2);
+    let (_, output, _) = place.belljar(&["status"]);
+    assert!(
+        output.contains("workers in jails: userns") && output.contains("worker 1:"),
+        "{output}"
+    );
+    let (_, output, _) = place.belljar(&["status", "--metrics"]);
+    assert!(output.contains("\nbelljar_executions_total 2\n"), "{output}");
+    let (_, output, _) = place.belljar(&["logs"]);
+    assert!(output.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{output}");
+    assert!(output.contains("a worker is ready"), "{output}");
+
+    let (code, output, errors) = place.belljar(&["stop"]);
+    assert_eq!((code, output.as_str()), (0, "the daemon has ended\n"), "{errors}");
+    assert!(client.hear().is_none());
+    assert!(!place.socket().exists());
+    assert_eq!(place.belljar(&["stop"]).0, 125);
+}
+
+#[test]
+fn two_daemons_on_one_socket_or_in_one_home_are_refused() {
+    let daemon = Daemon::new(&[]);
+    let (code, _, errors) = outcome(&daemon.place.start(&["--foreground"]).output().unwrap());
+    assert_eq!(code, 125);
+    assert!(errors.contains("a daemon is running already"), "{errors}");
+    let (code, _, errors) = outcome(&daemon.place.start(&[]).output().unwrap());
+    assert_eq!(code, 125);
+    assert!(errors.contains("a daemon is running already"), "{errors}");
+    let mut other = daemon.place.start(&["--foreground"]);
+    other.env("BELLJAR_HOME", daemon.place.path().join("other"));
+    let (code, _, errors) = outcome(&other.output().unwrap());
+    assert_eq!(code, 125);
+    assert!(errors.contains("daemon.sock.lock"), "{errors}");
+    assert_eq!(daemon.client().ask("hello", Value::Null)["protocol"], 1);
+}
+
+#[test]
+fn a_socket_that_a_dead_daemon_has_left_is_replaced() {
+    let place = Daemon::new(&[]).kill();
+    assert!(place.socket().exists());
+    let daemon = Daemon::at(place, &[]);
+    assert_eq!(daemon.client().ask("hello", Value::Null)["pid"], daemon.child.id());
+}
+
+#[test]
+fn what_is_no_socket_is_not_removed() {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("run")).unwrap();
+    std::fs::write(place.socket(), "mine").unwrap();
+    let (code, _, errors) = outcome(&place.start(&["--foreground"]).output().unwrap());
+    assert_eq!(code, 125);
+    assert!(errors.contains("something else than a socket"), "{errors}");
+    assert_eq!(std::fs::read_to_string(place.socket()).unwrap(), "mine");
+}
+
+#[test]
+fn a_directory_that_others_can_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let run = place.path().join("run");
+    std::fs::create_dir(&run).unwrap();
+    std::fs::set_permissions(&run, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let (code, _, errors) = outcome(&place.start(&["--foreground"]).output().unwrap());
+    assert_eq!(code, 125);
+    assert!(errors.contains("others may write to it (mode 777)"), "{errors}");
+}
+
+#[test]
+fn socket_and_directories_are_for_their_owner_only() {
+    use std::os::unix::fs::MetadataExt;
+    let daemon = Daemon::new(&[]);
+    let mode = |path| std::fs::metadata(path).unwrap().mode() & 0o777;
+    assert_eq!(mode(daemon.place.socket()), 0o600);
+    assert_eq!(mode(daemon.place.path().join("run")), 0o700);
+    assert_eq!(mode(daemon.place.home().join("daemon/workers/0")), 0o700);
+    assert_eq!(mode(daemon.place.home().join("daemon/log")), 0o600);
+}
+
+#[test]
+fn a_socket_that_was_removed_is_made_anew() {
+    let daemon = Daemon::new(&[]);
+    let mut before = daemon.client();
+    std::fs::remove_file(daemon.place.socket()).unwrap();
+    wait_for("a new socket", || {
+        std::os::unix::net::UnixStream::connect(daemon.place.socket()).is_ok()
+    });
+    assert_eq!(daemon.client().ask("hello", Value::Null)["protocol"], 1);
+    assert_eq!(before.ask("hello", Value::Null)["protocol"], 1);
+}
+
+/// A program that makes a socket, and becomes the daemon with it at descriptor 3.
+const ACTIVATE: &str = "
+import os, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+s.listen()
+os.dup2(s.fileno(), 3, inheritable=True)
+os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[2], sys.argv[2:])
+";
+
+#[test]
+fn a_socket_of_a_service_manager_is_used() {
+    let place = Place::new();
+    let run = place.path().join("run");
+    std::fs::create_dir(&run).unwrap();
+    let start = place.start(&["--foreground"]);
+    let mut python = std::process::Command::new("python3");
+    python.args(["-c", ACTIVATE]).arg(place.socket()).arg(start.get_program());
+    python.args(start.get_args());
+    for (name, value) in start.get_envs() {
+        python.env(name, value.unwrap());
+    }
+    let Ok(child) = python.spawn() else {
+        eprintln!("skipped: there is no python3 to be the service manager");
+        return;
+    };
+    let mut daemon = Daemon { place, child };
+    wait_for("the socket", || {
+        std::os::unix::net::UnixStream::connect(daemon.place.socket()).is_ok()
+    });
+    // Connections wait until the daemon is there.
+    assert_eq!(daemon.client().ask("hello", Value::Null)["pid"], daemon.child.id());
+    signal(daemon.child.id().cast_signed(), Signal::TERM);
+    assert_eq!(daemon.wait(), 0);
+    assert!(daemon.place.socket().exists(), "it is the service manager's");
+}
+
+#[test]
+fn stop_lets_what_runs_finish_and_takes_nothing_new() {
+    let mut daemon = Daemon::new(&[]);
+    let mut client = daemon.client();
+    let sandbox = client.create(json!({}));
+    let code = "import time\ntime.sleep(1)\nprint('done')";
+    let running = client.send("execute", json!({"sandbox": sandbox, "code": code}));
+    std::thread::sleep(Duration::from_millis(200));
+    let mut other = daemon.client();
+    other.ask("stop", Value::Null);
+    let (code, message) = other.refused("create", json!({}));
+    assert_eq!(
+        (code, message.as_str()),
+        (-32001, "busy: the daemon is about to end; nothing was run")
+    );
+    assert_eq!(client.answer(running)["result"]["stdout"], "done\n");
+    assert_eq!(daemon.wait(), 0);
+}
+
+#[test]
+fn what_runs_too_long_is_cancelled_when_the_daemon_ends() {
+    let mut daemon = Daemon::new(&[]);
+    let mut client = daemon.client();
+    let sandbox = client.session("long");
+    client.execute(sandbox, "x = 1");
+    let running = client.send("execute", json!({"sandbox": sandbox, "code": "while True: pass"}));
+    std::thread::sleep(Duration::from_millis(200));
+    client.ask("stop", json!({"patience_seconds": 0.2}));
+    assert_eq!(client.answer(running)["result"]["status"], "cancelled");
+    assert_eq!(daemon.wait(), 0);
+}
+
+#[test]
+fn sigterm_is_as_good_as_stop() {
+    let mut daemon = Daemon::new(&[]);
+    let workers = daemon.workers();
+    signal(daemon.child.id().cast_signed(), Signal::TERM);
+    assert_eq!(daemon.wait(), 0);
+    assert!(!daemon.place.socket().exists());
+    assert!(workers.into_iter().all(|worker| !crate::harness::lives(worker)));
+}
+
+#[test]
+fn an_unknown_limit_is_refused() {
+    let place = Place::new();
+    let (code, _, errors) =
+        outcome(&place.start(&["--foreground", "--limit", "runing=1"]).output().unwrap());
+    assert_eq!(code, 125);
+    assert!(errors.contains("\"runing=1\": there is no such limit"), "{errors}");
+}
+
+#[test]
+fn workers_without_a_jail_are_said_to_be_so() {
+    let daemon = Daemon::new(&["--unconfined"]);
+    assert_eq!(daemon.status()["confined"], false);
+    let (_, output, _) = daemon.place.belljar(&["status"]);
+    assert!(output.contains("UNCONFINED"), "{output}");
+    let mut client = daemon.client();
+    let sandbox = client.create(json!({}));
+    assert_eq!(client.prints(sandbox, "print(1)"), "1\n");
+    let workers = daemon.workers();
+    daemon.kill();
+    wait_for("workers to end with the daemon", || {
+        !workers.iter().any(|worker| crate::harness::lives(*worker))
+    });
+}

@@ -1,0 +1,444 @@
+//! One client: what it asks for goes to the task of the sandbox it is about.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use belljar_core::limits::MAX_QUEUED_REQUESTS;
+use belljar_core::protocol::daemon::{METRICS, STATUS, STOP, StopParams};
+use belljar_core::protocol::methods::{self, DropParams, SandboxId, Snapshotted};
+use belljar_core::protocol::{
+    self, FAILED, INVALID_PARAMS, INVALID_REQUEST, Id, METHOD_NOT_FOUND, Message, RpcError,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::net::UnixStream;
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use super::errors::{busy, unknown};
+use super::fields;
+use super::hub::Hub;
+use super::limits::seconds;
+use super::lines::{Heard, Lines, Patience};
+use super::outbox::{Outbox, Unsent};
+use super::seat::{self, Ask, Seat};
+use super::worker::{Answer, Worker};
+
+/// Methods that are about one sandbox and wait for their turn there.
+const OF_A_SANDBOX: [&str; 15] = [
+    methods::INITIALIZE,
+    methods::EXECUTE,
+    methods::VALIDATE,
+    methods::GET_VARIABLE,
+    methods::COMPLETE,
+    methods::PENDING_CALLS,
+    methods::RESUME,
+    methods::FORK,
+    methods::SNAPSHOT,
+    methods::RESTORE,
+    methods::FILES_LIST,
+    methods::FILES_READ,
+    methods::FILES_WRITE,
+    methods::FILES_REMOVE,
+    methods::DESTROY,
+];
+
+pub(super) struct Client {
+    pub(super) hub: Arc<Hub>,
+    pub(super) outbox: Outbox,
+    /// Turns to run something.
+    pub(super) turns: Arc<Semaphore>,
+    gone: watch::Sender<bool>,
+    inbound: Arc<AtomicUsize>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    gone: bool,
+    last_seat: SandboxId,
+    seats: BTreeMap<SandboxId, Reach>,
+    last_call: u64,
+    /// What it was asked for and has not answered: by whom, and the number there.
+    calls: BTreeMap<u64, (Arc<Worker>, u64)>,
+    last_snapshot: u64,
+    snapshots: BTreeMap<u64, Kept>,
+}
+
+/// How a sandbox is reached.
+struct Reach {
+    seat: Arc<Seat>,
+    asks: mpsc::Sender<Ask>,
+}
+
+/// Where a snapshot is.
+#[derive(Clone)]
+pub(super) struct Kept {
+    pub(super) worker: Arc<Worker>,
+    pub(super) snapshot: u64,
+}
+
+/// Bytes of a request, counted until it is answered.
+pub(super) struct Charge {
+    bytes: usize,
+    inbound: Arc<AtomicUsize>,
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.inbound.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Serves a client until it is gone.
+pub(super) async fn serve(hub: Arc<Hub>, stream: UnixStream) {
+    let stream = Arc::new(stream);
+    let limits = &hub.limits;
+    let client = Arc::new(Client {
+        outbox: Outbox::new(Arc::clone(&stream), limits.outbound_bytes),
+        turns: Arc::new(Semaphore::new(limits.running_per_client)),
+        gone: watch::Sender::new(false),
+        inbound: Arc::default(),
+        state: Mutex::default(),
+        hub: Arc::clone(&hub),
+    });
+    let number = hub.enter(&client);
+    tokio::select! {
+        () = client.outbox.run() => {}
+        () = client.listen(&stream) => {}
+    }
+    client.leave();
+    hub.leave(number);
+}
+
+impl Client {
+    async fn listen(self: &Arc<Self>, stream: &UnixStream) {
+        let mut lines = Lines::new(Reading(stream));
+        let limits = &self.hub.limits;
+        let mut patience = Patience {
+            first: Some(seconds(limits.handshake_seconds)),
+            rest: Some(seconds(limits.line_seconds)),
+        };
+        loop {
+            match lines.next(patience).await {
+                Ok(Heard::Line(line)) => self.hear(&line).await,
+                Ok(Heard::TooLong) => self.complain(&RpcError::new(
+                    INVALID_REQUEST,
+                    "the message is longer than any may be, and was passed over",
+                )),
+                Ok(Heard::Silence) => {
+                    self.hub.counters.dropped.add();
+                    tracing::info!("a client was silent for too long and is disconnected");
+                    self.complain(&RpcError::new(
+                        INVALID_REQUEST,
+                        "a whole line was expected by now; the connection is closed",
+                    ));
+                    return;
+                }
+                Ok(Heard::End) | Err(_) => return,
+            }
+            patience.first = None;
+        }
+    }
+
+    async fn hear(self: &Arc<Self>, line: &[u8]) {
+        match Message::parse(line) {
+            Ok(Message::Request { id, method, params }) => {
+                if let Err(error) = self.serve(&id, &method, params, line.len()).await {
+                    self.answer(&id, Err(error));
+                }
+            }
+            Ok(Message::Response { id: Id::Number(id), outcome }) => {
+                let call = self.state().calls.remove(&id);
+                if let Some((worker, theirs)) = call {
+                    worker.answered(theirs, outcome.as_deref());
+                }
+            }
+            // An answer nobody waits for; and there is nothing a client tells.
+            Ok(Message::Response { .. } | Message::Notification { .. }) => {}
+            Err(error) => self.complain(&error),
+        }
+    }
+
+    /// Answers at once, or sees to it that somebody does.
+    async fn serve(
+        self: &Arc<Self>,
+        id: &Id,
+        method: &str,
+        params: Box<RawValue>,
+        bytes: usize,
+    ) -> Result<(), RpcError> {
+        if let Some(method) = OF_A_SANDBOX.into_iter().find(|known| *known == method) {
+            let number = fields::number(&params, "sandbox")?;
+            let ask = Ask { id: id.clone(), method, params, _charge: self.charge(bytes)? };
+            return self.ask(number, ask);
+        }
+        let answer = match method {
+            methods::HELLO => json(&crate::serve::hello())?,
+            methods::CREATE => {
+                let charge = self.charge(bytes)?;
+                return seat::create(self, id.clone(), params, charge);
+            }
+            methods::CANCEL => {
+                let wanted: methods::SandboxParams = read(&params)?;
+                let state = self.state();
+                let reach = state.seats.get(&wanted.sandbox);
+                reach.ok_or_else(|| unknown("sandbox", wanted.sandbox))?.seat.cancel();
+                json(&())?
+            }
+            methods::SNAPSHOT_READ => {
+                let kept = self.kept(fields::number(&params, "snapshot")?)?;
+                let params = fields::exchanged(&params, &[("snapshot", kept.snapshot)])?;
+                asked(&kept.worker, method, &params).await?
+            }
+            methods::SNAPSHOT_WRITE => self.write_snapshot(&params).await?,
+            methods::SNAPSHOT_DROP => {
+                let wanted: methods::SnapshotDropParams = read(&params)?;
+                let kept = self.kept(wanted.snapshot)?;
+                self.state().snapshots.remove(&wanted.snapshot);
+                forget(&kept);
+                json(&())?
+            }
+            STATUS => json(&self.hub.status())?,
+            METRICS => json(&super::metrics::text(&self.hub.status()))?,
+            STOP => {
+                let wanted: StopParams =
+                    if params.get() == "null" { StopParams::default() } else { read(&params)? };
+                self.hub.stop(wanted.patience_seconds);
+                json(&())?
+            }
+            _ => {
+                let problem = format!("there is no method {method:?}");
+                return Err(RpcError::new(METHOD_NOT_FOUND, problem));
+            }
+        };
+        self.answer(id, Ok(answer));
+        Ok(())
+    }
+
+    fn ask(&self, number: SandboxId, ask: Ask) -> Result<(), RpcError> {
+        let state = self.state();
+        let reach = state.seats.get(&number).ok_or_else(|| unknown("sandbox", number))?;
+        reach.seat.outstanding.fetch_add(1, Ordering::AcqRel);
+        reach.asks.try_send(ask).map_err(|error| {
+            reach.seat.outstanding.fetch_sub(1, Ordering::AcqRel);
+            match error {
+                mpsc::error::TrySendError::Full(_) => {
+                    self.hub.busy("too many requests wait for this sandbox")
+                }
+                mpsc::error::TrySendError::Closed(_) => unknown("sandbox", number),
+            }
+        })
+    }
+
+    /// A seat for a new sandbox, and what is asked of it.
+    pub(super) fn add_seat(self: &Arc<Self>) -> Result<(Arc<Seat>, mpsc::Receiver<Ask>), RpcError> {
+        let mut state = self.state();
+        if state.gone {
+            return Err(busy("the client is gone"));
+        }
+        let most = self.hub.limits.sandboxes_per_client;
+        if state.seats.len() >= most {
+            return Err(self.hub.busy(&format!("a client has {most} sandboxes at most")));
+        }
+        state.last_seat += 1;
+        let seat = Arc::new(Seat::new(state.last_seat, Arc::clone(self)));
+        let (asks, inbox) = mpsc::channel(MAX_QUEUED_REQUESTS);
+        state.seats.insert(seat.number, Reach { seat: Arc::clone(&seat), asks });
+        Ok((seat, inbox))
+    }
+
+    pub(super) fn remove_seat(&self, number: SandboxId) {
+        self.state().seats.remove(&number);
+    }
+
+    /// A snapshot that a worker keeps for this client.
+    pub(super) fn keep(&self, kept: Kept) -> Result<u64, RpcError> {
+        let mut state = self.state();
+        if state.gone || state.snapshots.len() >= self.hub.limits.snapshots_per_client {
+            forget(&kept);
+            return Err(self.hub.busy("too many snapshots are kept; drop one first"));
+        }
+        state.last_snapshot += 1;
+        let number = state.last_snapshot;
+        state.snapshots.insert(number, kept);
+        Ok(number)
+    }
+
+    pub(super) fn kept(&self, snapshot: u64) -> Result<Kept, RpcError> {
+        let kept = self.state().snapshots.get(&snapshot).cloned();
+        kept.ok_or_else(|| unknown("snapshot", snapshot))
+    }
+
+    /// A snapshot has moved.
+    pub(super) fn keep_at(&self, snapshot: u64, kept: Kept) {
+        let before = self.state().snapshots.insert(snapshot, kept);
+        if let Some(before) = before {
+            forget(&before);
+        }
+    }
+
+    async fn write_snapshot(&self, params: &RawValue) -> Answer {
+        let answer = match fields::optional(params, "snapshot")? {
+            Some(number) => {
+                let kept = self.kept(number)?;
+                let params = fields::exchanged(params, &[("snapshot", kept.snapshot)])?;
+                let written: Snapshotted =
+                    read(&*asked(&kept.worker, methods::SNAPSHOT_WRITE, &params).await?)?;
+                Snapshotted { snapshot: number, ..written }
+            }
+            None => {
+                let worker = self.hub.any_worker().await?;
+                let written: Snapshotted =
+                    read(&*asked(&worker, methods::SNAPSHOT_WRITE, &params).await?)?;
+                let snapshot = self.keep(Kept { worker, snapshot: written.snapshot })?;
+                Snapshotted { snapshot, ..written }
+            }
+        };
+        json(&answer)
+    }
+
+    /// Room for a call that a worker makes: the number it has here, unless there is none.
+    pub(super) fn expect_answer(&self, worker: &Arc<Worker>, theirs: u64) -> Option<u64> {
+        let mut state = self.state();
+        if state.gone || state.calls.len() >= self.hub.limits.calls_per_client {
+            return None;
+        }
+        state.last_call += 1;
+        let number = state.last_call;
+        state.calls.insert(number, (Arc::clone(worker), theirs));
+        Some(number)
+    }
+
+    /// Nobody waits for that answer any more.
+    pub(super) fn drop_call(&self, id: u64) {
+        let dropped = self.state().calls.remove(&id);
+        if dropped.is_some() {
+            self.tell(methods::CALL_DROPPED, &DropParams { id });
+        }
+    }
+
+    pub(super) fn request(&self, id: u64, method: &str, params: &RawValue) {
+        self.push(protocol::request(&Id::Number(id), method, &params));
+    }
+
+    pub(super) fn tell(&self, method: &str, params: &impl Serialize) {
+        self.push(protocol::notification(method, params));
+    }
+
+    pub(super) fn answer(&self, id: &Id, answer: Answer) {
+        self.push(protocol::response(id, answer.as_ref()));
+    }
+
+    fn complain(&self, error: &RpcError) {
+        self.push(protocol::complaint(error));
+    }
+
+    fn push(&self, line: serde_json::Result<Vec<u8>>) {
+        // What we make ourselves can always be written.
+        let Ok(line) = line else { return };
+        if self.outbox.push(line) == Err(Unsent::Full) {
+            self.hub.counters.dropped.add();
+            tracing::warn!("a client does not read what it is told and is disconnected");
+        }
+    }
+
+    fn charge(&self, bytes: usize) -> Result<Charge, RpcError> {
+        let before = self.inbound.fetch_add(bytes, Ordering::Relaxed);
+        let charge = Charge { bytes, inbound: Arc::clone(&self.inbound) };
+        if before + bytes > self.hub.limits.inbound_bytes {
+            return Err(self.hub.busy("too many bytes of requests wait"));
+        }
+        Ok(charge)
+    }
+
+    /// Comes back when the client is gone.
+    pub(super) async fn gone(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.gone.subscribe().wait_for(|gone| *gone).await;
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        *self.gone.borrow()
+    }
+
+    /// Stops what runs in all of its sandboxes.
+    pub(super) fn cancel_all(&self) {
+        for reach in self.state().seats.values() {
+            reach.seat.cancel();
+        }
+    }
+
+    /// Everything it had ends.
+    fn leave(&self) {
+        let state = {
+            let mut state = self.state();
+            let left = std::mem::take(&mut *state);
+            state.gone = true;
+            left
+        };
+        self.gone.send_replace(true);
+        self.outbox.close();
+        for (worker, theirs) in state.calls.into_values() {
+            worker.answered(theirs, Err(&RpcError::new(FAILED, "the client is gone")));
+        }
+        state.snapshots.values().for_each(forget);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A shared stream, read.
+pub(super) struct Reading<'a>(pub(super) &'a UnixStream);
+
+impl tokio::io::AsyncRead for Reading<'_> {
+    fn poll_read(
+        self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+        buffer: &mut tokio::io::ReadBuf<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        use std::task::Poll;
+        loop {
+            match self.0.poll_read_ready(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(())) => {}
+            }
+            match self.0.try_read(buffer.initialize_unfilled()) {
+                Ok(read) => {
+                    buffer.advance(read);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+async fn asked(worker: &Worker, method: &str, params: &impl Serialize) -> Answer {
+    match worker.call(method, params).await {
+        Ok(answer) => answer,
+        Err(super::worker::Lost) => {
+            Err(RpcError::new(FAILED, "the snapshot was lost with the worker that kept it"))
+        }
+    }
+}
+
+fn forget(kept: &Kept) {
+    let params = methods::SnapshotDropParams { snapshot: kept.snapshot };
+    // A worker that is gone keeps nothing.
+    drop(kept.worker.send(methods::SNAPSHOT_DROP, &params));
+}
+
+pub(super) fn json(value: &impl Serialize) -> Answer {
+    to_raw_value(value).map_err(|error| RpcError::new(FAILED, error.to_string()))
+}
+
+pub(super) fn read<T: DeserializeOwned>(params: &RawValue) -> Result<T, RpcError> {
+    serde_json::from_str(params.get())
+        .map_err(|error| RpcError::new(INVALID_PARAMS, format!("params: {error}")))
+}

@@ -1,0 +1,391 @@
+//! What all tasks of the supervisor share: workers, limits, counters, and who is there.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use belljar::{Backend, Home, SessionStore};
+use belljar_core::protocol::RpcError;
+use belljar_core::protocol::daemon::{DaemonCounters, DaemonStatus, WorkerStatus};
+use belljar_core::protocol::methods::CreateParams;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, watch};
+use tokio::time::timeout;
+
+use super::client::Client;
+use super::errors::{busy, not_here};
+use super::limits::{Limits, seconds};
+use super::worker::Worker;
+
+pub(super) struct Hub {
+    pub(super) limits: Limits,
+    pub(super) counters: Counters,
+    pub(super) slots: Vec<Slot>,
+    pub(super) confined: bool,
+    /// What confines workers, as the last that started told.
+    pub(super) layers: Mutex<Vec<String>>,
+    started: Instant,
+    /// In which slot a session's directory is.
+    sessions: Mutex<HashMap<String, usize>>,
+    turns: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    sandboxes: Arc<AtomicUsize>,
+    clients: Mutex<Clients>,
+    executions: AtomicU64,
+    /// How long to wait for what runs, once the daemon is to end.
+    stopping: watch::Sender<Option<f64>>,
+    /// Nothing runs any more: workers may go.
+    ended: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Clients {
+    last: u64,
+    there: HashMap<u64, Arc<Client>>,
+}
+
+/// A place for workers, one after the other.
+pub(super) struct Slot {
+    pub(super) number: usize,
+    /// Its directory outlives its workers.
+    pub(super) directory: PathBuf,
+    pub(super) restarts: AtomicU64,
+    pub(super) current: watch::Sender<Option<Arc<Worker>>>,
+}
+
+/// A number that only grows.
+#[derive(Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(super) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) connections: Counter,
+    pub(super) refused: Counter,
+    pub(super) dropped: Counter,
+    pub(super) sandboxes: Counter,
+    pub(super) executions: Counter,
+    pub(super) crashed: Counter,
+    pub(super) busy: Counter,
+    pub(super) revived: Counter,
+    pub(super) restarts: Counter,
+}
+
+/// One more, until it is dropped.
+pub(super) struct Guard(Box<dyn Fn() + Send + Sync>);
+
+impl Guard {
+    pub(super) fn count<T: Send + Sync + 'static>(
+        owner: &Arc<T>,
+        number: impl Fn(&T) -> &AtomicUsize + Send + Sync + 'static,
+    ) -> Self {
+        number(owner).fetch_add(1, Ordering::AcqRel);
+        let owner = Arc::clone(owner);
+        Self(Box::new(move || {
+            number(&owner).fetch_sub(1, Ordering::AcqRel);
+        }))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// The right to run something now.
+pub(super) struct Turn {
+    _own: OwnedSemaphorePermit,
+    _all: OwnedSemaphorePermit,
+}
+
+impl Hub {
+    pub(super) fn new(limits: Limits, directories: Vec<PathBuf>, confined: bool) -> Self {
+        let mut sessions = HashMap::new();
+        for (number, directory) in directories.iter().enumerate() {
+            let listed = SessionStore::open(&Home::at(directory)).list().unwrap_or_default();
+            sessions.extend(listed.into_iter().map(|listed| (listed.id, number)));
+        }
+        let slots = directories.into_iter().enumerate().map(|(number, directory)| Slot {
+            number,
+            directory,
+            restarts: AtomicU64::new(0),
+            current: watch::Sender::new(None),
+        });
+        Self {
+            counters: Counters::default(),
+            slots: slots.collect(),
+            confined,
+            layers: Mutex::default(),
+            started: Instant::now(),
+            sessions: Mutex::new(sessions),
+            turns: Arc::new(Semaphore::new(limits.running)),
+            waiting: AtomicUsize::new(0),
+            sandboxes: Arc::default(),
+            clients: Mutex::default(),
+            executions: AtomicU64::new(0),
+            stopping: watch::Sender::new(None),
+            ended: watch::Sender::new(false),
+            limits,
+        }
+    }
+
+    /// The refusal of something that could be had another time.
+    pub(super) fn busy(&self, problem: &str) -> RpcError {
+        self.counters.busy.add();
+        busy(problem)
+    }
+
+    /// Whether new work is taken.
+    pub(super) fn check_open(&self) -> Result<(), RpcError> {
+        if self.is_stopping() { Err(self.busy("the daemon is about to end")) } else { Ok(()) }
+    }
+
+    pub(super) fn count_sandbox(&self) -> Result<Guard, RpcError> {
+        let most = self.limits.sandboxes;
+        let guard = Guard::count(&self.sandboxes, |count| count);
+        if self.sandboxes.load(Ordering::Acquire) > most {
+            return Err(self.busy(&format!("there are {most} sandboxes, and no more may be")));
+        }
+        Ok(guard)
+    }
+
+    /// Waits for the right to run something.
+    pub(super) async fn turn(&self, client: &Client) -> Result<Turn, RpcError> {
+        let own = self.one_of(&client.turns).await?;
+        let all = self.one_of(&self.turns).await?;
+        Ok(Turn { _own: own, _all: all })
+    }
+
+    async fn one_of(&self, turns: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, RpcError> {
+        let closed = || busy("the daemon has ended");
+        match Arc::clone(turns).try_acquire_owned() {
+            Ok(turn) => Ok(turn),
+            Err(TryAcquireError::Closed) => Err(closed()),
+            Err(TryAcquireError::NoPermits) => {
+                let _waiting = Waiting::new(&self.waiting);
+                if self.waiting.load(Ordering::Acquire) > self.limits.waiting {
+                    return Err(self.busy("too many executions wait for their turn"));
+                }
+                Arc::clone(turns).acquire_owned().await.map_err(|_| closed())
+            }
+        }
+    }
+
+    /// The worker with the fewest sandboxes.
+    pub(super) async fn any_worker(&self) -> Result<Arc<Worker>, RpcError> {
+        let ready = || {
+            let there = self.slots.iter().filter_map(|slot| slot.current.borrow().clone());
+            there
+                .filter(|worker| !worker.is_lost())
+                .min_by_key(|worker| worker.load.load(Ordering::Acquire))
+        };
+        if let Some(worker) = ready() {
+            return Ok(worker);
+        }
+        // Whichever comes first is as good as any.
+        let (sender, mut first) = tokio::sync::mpsc::channel(1);
+        for slot in &self.slots {
+            let (mut current, sender) = (slot.current.subscribe(), sender.clone());
+            let patience = seconds(self.limits.worker_seconds);
+            tokio::spawn(async move {
+                let there = current.wait_for(Option::is_some);
+                if let Ok(Ok(found)) = timeout(patience, there).await {
+                    let found = found.clone();
+                    let _ = sender.try_send(found);
+                }
+            });
+        }
+        drop(sender);
+        first.recv().await.flatten().ok_or_else(|| self.busy("no worker is ready"))
+    }
+
+    /// The worker whose directory holds a session, or shall.
+    pub(super) async fn worker_of(&self, session: &str) -> Result<Arc<Worker>, RpcError> {
+        let known = self.sessions().get(session).copied();
+        let number = match known {
+            Some(number) => number,
+            None => {
+                let number = self.any_worker().await?.number;
+                *self.sessions().entry(session.to_owned()).or_insert(number)
+            }
+        };
+        let slot = self.slots.get(number).ok_or_else(|| busy("its worker is not there"))?;
+        let mut current = slot.current.subscribe();
+        let there = current.wait_for(|worker| worker.as_ref().is_some_and(|it| !it.is_lost()));
+        match timeout(seconds(self.limits.worker_seconds), there).await {
+            Ok(Ok(found)) => found.clone(),
+            Ok(Err(_)) | Err(_) => None,
+        }
+        .ok_or_else(|| self.busy("the worker that holds this session is not ready"))
+    }
+
+    /// A sandbox could not be made: a session that was not there before is not there now.
+    pub(super) fn not_made(&self, session: Option<&str>) {
+        let Some(session) = session else { return };
+        let mut sessions = self.sessions();
+        let directory = sessions.get(session).and_then(|number| self.slots.get(*number));
+        let there = directory
+            .is_some_and(|slot| SessionStore::open(&Home::at(&slot.directory)).contains(session));
+        if !there {
+            sessions.remove(session);
+        }
+    }
+
+    pub(super) fn execution_id(&self) -> String {
+        let number = self.executions.fetch_add(1, Ordering::Relaxed) + 1;
+        format!("daemon-{}-{number}", std::process::id())
+    }
+
+    pub(super) fn enter(&self, client: &Arc<Client>) -> u64 {
+        let mut clients = self.clients();
+        clients.last += 1;
+        let number = clients.last;
+        clients.there.insert(number, Arc::clone(client));
+        self.counters.connections.add();
+        number
+    }
+
+    pub(super) fn leave(&self, number: u64) {
+        self.clients().there.remove(&number);
+    }
+
+    pub(super) fn connections(&self) -> usize {
+        self.clients().there.len()
+    }
+
+    pub(super) fn all_clients(&self) -> Vec<Arc<Client>> {
+        self.clients().there.values().cloned().collect()
+    }
+
+    /// Takes no new work from now on.
+    pub(super) fn stop(&self, patience: Option<f64>) {
+        let patience = patience.filter(|seconds| *seconds >= 0.0 && seconds.is_finite());
+        let patience = patience.unwrap_or(self.limits.drain_seconds);
+        self.stopping.send_replace(Some(patience));
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.borrow().is_some()
+    }
+
+    /// Comes back, with the time to wait for what runs, when the daemon shall end.
+    pub(super) async fn stopped(&self) -> f64 {
+        let mut stopping = self.stopping.subscribe();
+        let patience = stopping.wait_for(Option::is_some).await.map(|patience| *patience);
+        patience.ok().flatten().unwrap_or_default()
+    }
+
+    /// Lets the workers go.
+    pub(super) fn end(&self) {
+        self.ended.send_replace(true);
+    }
+
+    /// Comes back when workers may go.
+    pub(super) async fn ended(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+
+    pub(super) fn running(&self) -> usize {
+        self.limits.running.saturating_sub(self.turns.available_permits())
+    }
+
+    pub(super) fn status(&self) -> DaemonStatus {
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let counters = &self.counters;
+        DaemonStatus {
+            belljar: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_seconds: self.started.elapsed().as_secs_f64(),
+            stopping: self.is_stopping(),
+            confined: self.confined,
+            layers: self.layers.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            connections: count(self.connections()),
+            sandboxes: count(self.sandboxes.load(Ordering::Relaxed)),
+            running: count(self.running()),
+            waiting: count(self.waiting.load(Ordering::Relaxed)),
+            workers: self.slots.iter().map(Slot::status).collect(),
+            counters: DaemonCounters {
+                connections: counters.connections.get(),
+                refused_connections: counters.refused.get(),
+                dropped_connections: counters.dropped.get(),
+                sandboxes: counters.sandboxes.get(),
+                executions: counters.executions.get(),
+                crashed: counters.crashed.get(),
+                busy: counters.busy.get(),
+                revived: counters.revived.get(),
+                restarts: counters.restarts.get(),
+            },
+        }
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn clients(&self) -> MutexGuard<'_, Clients> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    fn status(&self) -> WorkerStatus {
+        let worker = self.current.borrow().clone();
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        WorkerStatus {
+            number: count(self.number),
+            pid: worker.as_ref().and_then(|worker| worker.pid),
+            uptime_seconds: worker.as_ref().map_or(0.0, |it| it.started.elapsed().as_secs_f64()),
+            sandboxes: worker.as_ref().map_or(0, |worker| count(worker.sandboxes())),
+            running: worker.as_ref().map_or(0, |it| count(it.running.load(Ordering::Relaxed))),
+            restarts: self.restarts.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Somebody who waits for a turn, until it is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::AcqRel);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// What a jailed worker could not do is refused before it is tried.
+pub(super) fn check_create(params: &CreateParams) -> Result<(), RpcError> {
+    if let Some(backend) = params.backend
+        && backend != Backend::Wasm
+    {
+        return Err(not_here(&format!("the backend {backend}")));
+    }
+    let named = [
+        (params.workspace.is_some(), "a workspace of the machine"),
+        (params.policy.contains_key("mount_host_dir"), "mount_host_dir"),
+        (params.policy.contains_key("mount_data_dir"), "mount_data_dir"),
+        (params.python.is_some(), "a Python of the machine"),
+        (!params.index_url.is_empty(), "Pyodide"),
+    ];
+    match named.into_iter().find(|(wanted, _)| *wanted) {
+        Some((_, what)) => Err(not_here(what)),
+        None => Ok(()),
+    }
+}

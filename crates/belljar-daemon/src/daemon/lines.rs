@@ -1,0 +1,82 @@
+//! Lines of a stream that many wait for, of bounded length and bounded patience.
+
+use std::io;
+use std::time::Duration;
+
+use belljar_core::limits::MAX_MESSAGE_BYTES;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::time::{Instant, timeout_at};
+
+pub(super) struct Lines<R> {
+    input: BufReader<R>,
+}
+
+/// What was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// A line that is not empty, without its end.
+    Line(Vec<u8>),
+    /// One that was too long; all of it is gone.
+    TooLong,
+    /// It took too long.
+    Silence,
+    /// There are no more.
+    End,
+}
+
+/// How long to wait. `None` is forever.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Patience {
+    /// For a line to begin.
+    pub(super) first: Option<Duration>,
+    /// For the rest of it.
+    pub(super) rest: Option<Duration>,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self { input: BufReader::with_capacity(64 * 1024, input) }
+    }
+
+    pub(super) async fn next(&mut self, patience: Patience) -> io::Result<Heard> {
+        let begin = patience.first.map(|first| Instant::now() + first);
+        loop {
+            let mut line = Vec::new();
+            let (mut too_long, mut until) = (false, begin);
+            loop {
+                let part = match until {
+                    None => self.input.fill_buf().await?,
+                    Some(until) => match timeout_at(until, self.input.fill_buf()).await {
+                        Ok(part) => part?,
+                        Err(_) => return Ok(Heard::Silence),
+                    },
+                };
+                if part.is_empty() {
+                    return Ok(Heard::End);
+                }
+                let end = part.iter().position(|byte| *byte == b'\n');
+                let text = part.get(..end.unwrap_or(part.len())).unwrap_or_default();
+                too_long |= line.len() + text.len() > MAX_MESSAGE_BYTES;
+                if too_long {
+                    line = Vec::new();
+                } else {
+                    line.extend_from_slice(text);
+                }
+                let used = text.len() + usize::from(end.is_some());
+                self.input.consume(used);
+                if end.is_some() {
+                    break;
+                }
+                if until == begin {
+                    until = patience.rest.map(|rest| Instant::now() + rest);
+                }
+            }
+            if too_long {
+                return Ok(Heard::TooLong);
+            }
+            if !line.trim_ascii().is_empty() {
+                return Ok(Heard::Line(line));
+            }
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! The daemon: a supervisor that clients connect to, and workers in jails in which their sandboxes
+//! live.
+//!
+//! ```text
+//! client ─┐                     ┌─ worker 0 (jail): serve() ─ sandboxes, each on its thread
+//! client ─┼─ socket ─ supervisor┼─ worker 1 (jail): …
+//! client ─┘                     └─ …
+//! ```
+//!
+//! The supervisor runs no foreign code. It reads of a message who it is for, exchanges the numbers
+//! of sandboxes, snapshots and requests, and passes on the rest unread. A task for each sandbox of a
+//! client ([`seat`]) knows where it lives, and brings a named session back where it does not live any
+//! more.
+
+mod client;
+mod control;
+mod errors;
+mod fields;
+mod hub;
+mod launch;
+mod limits;
+mod lines;
+mod listen;
+mod log;
+mod metrics;
+mod outbox;
+mod process;
+mod seat;
+mod slot;
+mod transfer;
+mod worker;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use belljar::Home;
+use belljar_core::protocol::{self, RpcError};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+pub use control::Control;
+pub use errors::DaemonError;
+pub use limits::Limits;
+pub use listen::{SOCKET_VARIABLE, socket_path};
+pub use log::older;
+pub use process::{WorkerSettings, prepare, work};
+
+use hub::Hub;
+use launch::Launch;
+use listen::{Lock, Socket};
+
+/// How often it is looked whether the socket is still in its place.
+const LOOK_AT_SOCKET: Duration = Duration::from_millis(500);
+
+/// How often it is looked whether everything has finished.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What runs has so long to stop after it was cancelled.
+const AFTER_CANCEL: Duration = Duration::from_secs(3);
+
+/// Clients have so long to read what they were told last.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Held by the daemon that works in a directory.
+const LOCK: &str = "lock";
+
+/// How a daemon is to be.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Belljar's own directory.
+    pub home: Home,
+    /// Where clients find it.
+    pub socket: PathBuf,
+    /// How many processes.
+    pub workers: usize,
+    /// Whether workers do without jails.
+    pub unconfined: bool,
+    /// How much for how many.
+    pub limits: Limits,
+    /// The program that workers run, which is `belljar` itself.
+    pub program: PathBuf,
+}
+
+/// Where a daemon logs.
+#[must_use]
+pub fn log_path(home: &Home) -> PathBuf {
+    home.daemon().join("log")
+}
+
+/// Whether no daemon works in that directory any more.
+#[must_use]
+pub fn has_ended(home: &Home) -> bool {
+    !matches!(Lock::take(&home.daemon().join(LOCK)), Err(DaemonError::Running { .. }))
+}
+
+/// Serves until it is stopped: by `stop`, SIGTERM or SIGINT.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn run(settings: Settings) -> Result<(), DaemonError> {
+    // Whatever is made from now on is this user's alone.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let directory = settings.home.daemon();
+    listen::private_directory(&directory)?;
+    let _lock = Lock::take(&directory.join(LOCK))?;
+    start_logging(&settings.home)?;
+    if !settings.unconfined
+        && let Some(reason) = launch::no_jail()
+    {
+        return Err(DaemonError::NoJail { reason });
+    }
+    more_descriptors();
+    prepare(&settings.home)?;
+    let directories = worker_directories(&directory, settings.workers.max(1))?;
+    let (socket, listener) = Socket::open(&settings.socket)?;
+    listener.set_nonblocking(true).map_err(DaemonError::system("use the socket"))?;
+    let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 4));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .enable_all()
+        .build()
+        .map_err(DaemonError::system("start an event loop"))?;
+    let launch = Launch {
+        program: settings.program,
+        cache: settings.home.cache(),
+        packages: settings.home.packages(),
+        confined: !settings.unconfined,
+        workers: directories.len(),
+        limits: settings.limits.clone(),
+    };
+    let hub = Arc::new(Hub::new(settings.limits, directories, launch.confined));
+    let outcome = runtime.block_on(supervise(hub, launch, socket, listener));
+    runtime.shutdown_timeout(LAST_WORDS);
+    outcome
+}
+
+async fn supervise(
+    hub: Arc<Hub>,
+    launch: Launch,
+    mut socket: Socket,
+    listener: std::os::unix::net::UnixListener,
+) -> Result<(), DaemonError> {
+    let listener =
+        UnixListener::from_std(listener).map_err(DaemonError::system("use the socket"))?;
+    tracing::info!(
+        pid = std::process::id(),
+        workers = hub.slots.len(),
+        confined = hub.confined,
+        "the daemon is there"
+    );
+    if !hub.confined {
+        tracing::warn!("workers are in no jail: --unconfined was given");
+    }
+    let launch = Arc::new(launch);
+    let mut slots = JoinSet::new();
+    for slot in &hub.slots {
+        slots.spawn(slot::supervise(Arc::clone(&hub), Arc::clone(&launch), slot.number));
+    }
+    stop_on_signals(&hub)?;
+    let patience = tokio::select! {
+        patience = hub.stopped() => patience,
+        () = accept(&hub, &mut socket, listener) => 0.0,
+    };
+    socket.remove();
+    tracing::info!(running = hub.running(), "the daemon ends");
+    drain(&hub, limits::seconds(patience)).await;
+    hub.end();
+    while slots.join_next().await.is_some() {}
+    for client in hub.all_clients() {
+        client.outbox.close();
+    }
+    tracing::info!("the daemon has ended");
+    Ok(())
+}
+
+/// Lets clients in, for ever.
+async fn accept(hub: &Arc<Hub>, socket: &mut Socket, mut listener: UnixListener) {
+    let me = rustix::process::geteuid().as_raw();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = sleep(LOOK_AT_SOCKET) => {
+                if let Some(renewed) = socket.renewed().and_then(|it| {
+                    it.set_nonblocking(true).ok()?;
+                    UnixListener::from_std(it).ok()
+                }) {
+                    tracing::warn!("the socket was removed and is made anew");
+                    listener = renewed;
+                }
+                continue;
+            }
+        };
+        match accepted {
+            Ok((stream, _)) => match stream.peer_cred() {
+                Ok(peer) if peer.uid() == me => let_in(hub, stream),
+                Ok(peer) => {
+                    hub.counters.refused.add();
+                    tracing::warn!(uid = peer.uid(), "another user is not let in");
+                }
+                Err(error) => tracing::warn!(%error, "nobody knows who connects"),
+            },
+            Err(error) => {
+                // Descriptors are used up; some will be given back.
+                tracing::warn!(%error, "a client cannot be let in");
+                sleep(LOOK).await;
+            }
+        }
+    }
+}
+
+fn let_in(hub: &Arc<Hub>, stream: UnixStream) {
+    let most = hub.limits.connections;
+    if hub.connections() >= most {
+        hub.counters.refused.add();
+        let error: RpcError = hub.busy(&format!("there are {most} clients, and no more may be"));
+        if let Ok(line) = protocol::complaint(&error) {
+            // Whoever does not take it at once learns it by the end of the connection.
+            let _ = stream.try_write(&line);
+        }
+        return;
+    }
+    tokio::spawn(client::serve(Arc::clone(hub), stream));
+}
+
+fn stop_on_signals(hub: &Arc<Hub>) -> Result<(), DaemonError> {
+    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+        let mut signals = signal(kind).map_err(DaemonError::system("listen for signals"))?;
+        let hub = Arc::clone(hub);
+        tokio::spawn(async move {
+            if signals.recv().await.is_some() {
+                hub.stop(None);
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Waits for what runs, then stops it; and sees to it that everybody hears what came of it.
+async fn drain(hub: &Hub, patience: Duration) {
+    let idle = || hub.running() == 0;
+    if !becomes(patience, idle).await {
+        tracing::warn!(running = hub.running(), "what still runs is cancelled");
+        for client in hub.all_clients() {
+            client.cancel_all();
+        }
+        becomes(AFTER_CANCEL, idle).await;
+    }
+    let read = || hub.all_clients().iter().all(|client| client.outbox.is_empty());
+    becomes(LAST_WORDS, read).await;
+}
+
+/// Whether something comes true in time.
+async fn becomes(patience: Duration, condition: impl Fn() -> bool) -> bool {
+    let begun = Instant::now();
+    let waiting = async {
+        while !condition() {
+            sleep(LOOK).await;
+        }
+    };
+    condition() || (timeout(patience, waiting).await.is_ok() && begun.elapsed() <= patience)
+}
+
+fn start_logging(home: &Home) -> Result<(), DaemonError> {
+    let log = log::Log::open(&log_path(home)).map_err(DaemonError::system("open the log"))?;
+    let subscriber = tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_max_level(tracing::Level::INFO)
+        .with_writer(log)
+        .finish();
+    // A program that logs already goes on as it did.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+    Ok(())
+}
+
+/// As many as the system lets us have: every client is one.
+fn more_descriptors() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // What we have already will have to do.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+/// The directories of that many workers. Sessions of others, which there were once, move to them.
+fn worker_directories(daemon: &Path, workers: usize) -> Result<Vec<PathBuf>, DaemonError> {
+    let root = daemon.join("workers");
+    let wanted: Vec<PathBuf> = (0..workers).map(|number| root.join(number.to_string())).collect();
+    for directory in &wanted {
+        listen::private_directory(directory)?;
+        listen::private_directory(&Home::at(directory).sessions())?;
+    }
+    let failed = DaemonError::system("look at the directories of workers");
+    let Ok(entries) = std::fs::read_dir(&root) else { return Ok(wanted) };
+    let names = entries.map(|entry| entry.map(|entry| entry.path()));
+    let others = names.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    for (other, to) in others.iter().filter(|dir| !wanted.contains(dir)).zip(wanted.iter().cycle())
+    {
+        let Ok(sessions) = std::fs::read_dir(Home::at(other).sessions()) else { continue };
+        for session in sessions.flatten() {
+            let target = Home::at(to).sessions().join(session.file_name());
+            // One of the same name would be another session: both stay where they are.
+            if !target.exists()
+                && let Err(error) = std::fs::rename(session.path(), &target)
+            {
+                tracing::warn!(%error, session = %session.path().display(), "a session stays behind");
+            }
+        }
+    }
+    Ok(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_of_workers_that_are_no_more_move_to_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let many = worker_directories(dir.path(), 3).unwrap();
+        for (number, worker) in many.iter().enumerate() {
+            std::fs::create_dir(worker.join(format!("sessions/s{number}"))).unwrap();
+        }
+        let one = worker_directories(dir.path(), 1).unwrap();
+        let mut there: Vec<_> = std::fs::read_dir(one[0].join("sessions"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        there.sort();
+        assert_eq!(there, ["s0", "s1", "s2"]);
+    }
+}

@@ -1,0 +1,140 @@
+//! What goes out on a socket, from any task and without waiting. What the other side does not read
+//! is kept up to a bound.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::net::{Shutdown, shutdown};
+use tokio::net::UnixStream;
+use tokio::sync::Notify;
+
+pub(super) struct Outbox {
+    stream: Arc<UnixStream>,
+    max_bytes: usize,
+    state: Mutex<State>,
+    /// There is something to write, or nothing ever again.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Vec<u8>>,
+    /// What was written of the first.
+    written: usize,
+    bytes: usize,
+    closed: bool,
+}
+
+/// Why a line was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unsent {
+    /// Too much waits already; nothing more is taken from now on.
+    Full,
+    /// Nobody is there any more.
+    Closed,
+}
+
+impl Outbox {
+    pub(super) fn new(stream: Arc<UnixStream>, max_bytes: usize) -> Self {
+        Self { stream, max_bytes, state: Mutex::default(), changed: Notify::new() }
+    }
+
+    /// Writes as much as the socket takes now; [`Outbox::run`] writes the rest.
+    pub(super) fn push(&self, line: Vec<u8>) -> Result<(), Unsent> {
+        let mut state = self.state();
+        if state.closed {
+            return Err(Unsent::Closed);
+        }
+        state.bytes += line.len();
+        state.queue.push_back(line);
+        // A queue is somebody's who waits for the socket.
+        if state.queue.len() == 1 {
+            match self.write(&mut state) {
+                Ok(()) => {}
+                Err(_) => {
+                    self.end(&mut state);
+                    return Err(Unsent::Closed);
+                }
+            }
+        }
+        if state.bytes > self.max_bytes {
+            self.end(&mut state);
+            return Err(Unsent::Full);
+        }
+        if !state.queue.is_empty() {
+            self.changed.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Writes what could not be written at once, until the end.
+    pub(super) async fn run(&self) {
+        loop {
+            self.changed.notified().await;
+            loop {
+                {
+                    let mut state = self.state();
+                    if state.closed {
+                        return;
+                    }
+                    if self.write(&mut state).is_err() {
+                        self.end(&mut state);
+                        return;
+                    }
+                    if state.queue.is_empty() {
+                        break;
+                    }
+                }
+                tokio::select! {
+                    ready = self.stream.writable() => if ready.is_err() { return },
+                    () = self.changed.notified() => {}
+                }
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.state().queue.is_empty()
+    }
+
+    /// Nothing more is said, and nothing heard.
+    pub(super) fn close(&self) {
+        self.end(&mut self.state());
+    }
+
+    /// Nothing more is said; the other side sees the end and may still answer.
+    pub(super) fn finish(&self) {
+        // Fails when the other side is gone.
+        let _ = shutdown(&*self.stream, Shutdown::Write);
+    }
+
+    fn end(&self, state: &mut State) {
+        state.closed = true;
+        state.queue.clear();
+        state.bytes = 0;
+        let _ = shutdown(&*self.stream, Shutdown::Both);
+        self.changed.notify_one();
+    }
+
+    fn write(&self, state: &mut State) -> io::Result<()> {
+        while let Some(line) = state.queue.front() {
+            let rest = line.get(state.written..).unwrap_or_default();
+            match self.stream.try_write(rest) {
+                Ok(written) if written == rest.len() => {
+                    state.bytes = state.bytes.saturating_sub(line.len());
+                    state.written = 0;
+                    state.queue.pop_front();
+                }
+                Ok(written) => state.written += written,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

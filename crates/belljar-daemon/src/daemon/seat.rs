@@ -1,0 +1,391 @@
+//! The task of one sandbox of a client: it passes on what the client asks for, one thing after the
+//! other, to wherever the sandbox lives; and brings it back where it lived is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use belljar_core::protocol::methods::{
+    self, CreateParams, Created, SandboxId, SandboxParams, Snapshotted,
+};
+use belljar_core::protocol::{Id, RpcError};
+use belljar_core::{GuestError, Meta, Outcome, RuntimeType, SandboxResult, StateAfter, Stop};
+use serde_json::value::RawValue;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::sleep;
+
+use super::client::{Charge, Client, Kept, json, read};
+use super::errors::{request_lost, sandbox_lost};
+use super::hub::{Guard, Hub, Turn};
+use super::limits::seconds;
+use super::worker::{Answer, Lost, Worker};
+use super::{fields, transfer};
+
+/// After this a worker is asked again to stop something: what was about to begin did not hear it.
+const CANCEL_AGAIN: Duration = Duration::from_millis(100);
+
+/// How often a worker that was lost meanwhile is exchanged for another.
+const PLACES_TRIED: usize = 4;
+
+/// A client's sandbox, as others see it.
+pub(super) struct Seat {
+    pub(super) number: SandboxId,
+    pub(super) client: Arc<Client>,
+    /// Requests that were not answered.
+    pub(super) outstanding: AtomicUsize,
+    cancelled: AtomicBool,
+    cancel: Notify,
+}
+
+/// A request that is about one sandbox.
+pub(super) struct Ask {
+    pub(super) id: Id,
+    pub(super) method: &'static str,
+    pub(super) params: Box<RawValue>,
+    pub(super) _charge: Charge,
+}
+
+impl Seat {
+    pub(super) fn new(number: SandboxId, client: Arc<Client>) -> Self {
+        Self {
+            number,
+            client,
+            outstanding: AtomicUsize::new(0),
+            cancelled: AtomicBool::new(false),
+            cancel: Notify::new(),
+        }
+    }
+
+    /// Stops what runs or is about to. Does nothing when nothing does.
+    pub(super) fn cancel(&self) {
+        if self.outstanding.load(Ordering::Acquire) > 0 {
+            self.cancelled.store(true, Ordering::Release);
+            self.cancel.notify_one();
+        }
+    }
+
+    /// Comes back when somebody wants that it stops.
+    async fn cancelled(&self) {
+        while !self.cancelled.swap(false, Ordering::AcqRel) {
+            self.cancel.notified().await;
+        }
+    }
+}
+
+/// Where a sandbox lives. Counts there as long as this lives.
+struct Place {
+    worker: Arc<Worker>,
+    sandbox: SandboxId,
+    _load: Guard,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.worker.unseat(self.sandbox);
+    }
+}
+
+struct Life {
+    hub: Arc<Hub>,
+    seat: Arc<Seat>,
+    /// How it was made, and would be again.
+    params: Box<RawValue>,
+    session: Option<String>,
+    language: RuntimeType,
+    place: Option<Place>,
+    _counted: Guard,
+}
+
+/// Has a sandbox made; its task answers.
+pub(super) fn create(
+    client: &Arc<Client>,
+    id: Id,
+    params: Box<RawValue>,
+    charge: Charge,
+) -> Result<(), RpcError> {
+    let hub = Arc::clone(&client.hub);
+    hub.check_open()?;
+    // Without parameters everything is as usual.
+    let params = if params.get() == "null" { json(&CreateParams::default())? } else { params };
+    let wanted: CreateParams = read(&params)?;
+    super::hub::check_create(&wanted)?;
+    let counted = hub.count_sandbox()?;
+    let (seat, inbox) = client.add_seat()?;
+    let life = Life {
+        hub,
+        seat,
+        params,
+        session: wanted.session,
+        language: wanted.language,
+        place: None,
+        _counted: counted,
+    };
+    tokio::spawn(async move {
+        let _charge = charge;
+        life.begin(id, inbox).await;
+    });
+    Ok(())
+}
+
+impl Life {
+    async fn begin(mut self, id: Id, inbox: mpsc::Receiver<Ask>) {
+        let client = Arc::clone(&self.seat.client);
+        let made = tokio::select! {
+            made = self.settle() => made,
+            () = client.gone() => return,
+        };
+        match made {
+            Ok(created) => {
+                self.hub.counters.sandboxes.add();
+                client.answer(&id, json(&Created { sandbox: self.seat.number, ..created }));
+                self.live(inbox).await;
+            }
+            Err(error) => {
+                client.remove_seat(self.seat.number);
+                client.answer(&id, Err(error));
+            }
+        }
+    }
+
+    async fn live(mut self, mut inbox: mpsc::Receiver<Ask>) {
+        let client = Arc::clone(&self.seat.client);
+        let idle = seconds(self.hub.limits.idle_seconds);
+        loop {
+            let can_sleep = self.session.is_some() && self.place.is_some();
+            let ask = tokio::select! {
+                biased;
+                () = client.gone() => break,
+                ask = inbox.recv() => ask,
+                () = sleep(idle), if can_sleep => {
+                    self.leave_place().await;
+                    continue;
+                }
+            };
+            let Some(ask) = ask else { break };
+            let last = ask.method == methods::DESTROY;
+            let answer = self.serve(&ask).await;
+            if last {
+                client.remove_seat(self.seat.number);
+            }
+            if self.seat.outstanding.fetch_sub(1, Ordering::AcqRel) == 1 {
+                // It was meant for what is over.
+                self.seat.cancelled.store(false, Ordering::Release);
+            }
+            client.answer(&ask.id, answer);
+            if last {
+                break;
+            }
+        }
+        inbox.close();
+        while let Ok(ask) = inbox.try_recv() {
+            client.answer(&ask.id, Err(super::errors::unknown("sandbox", self.seat.number)));
+        }
+        self.leave_place().await;
+    }
+
+    async fn serve(&mut self, ask: &Ask) -> Answer {
+        if ask.method == methods::DESTROY {
+            self.leave_place().await;
+            return json(&());
+        }
+        self.hub.check_open()?;
+        let runs = [methods::EXECUTE, methods::RESUME].contains(&ask.method);
+        let turn = if runs {
+            let seat = Arc::clone(&self.seat);
+            tokio::select! {
+                turn = self.hub.turn(&seat.client) => Some(turn?),
+                () = seat.cancelled() => return self.stopped(Stop::Cancelled),
+                () = seat.client.gone() => return self.stopped(Stop::Cancelled),
+            }
+        } else {
+            None
+        };
+        match self.pass_on(ask, turn.as_ref()).await {
+            Ok(answer) => {
+                if turn.is_some() {
+                    self.hub.counters.executions.add();
+                }
+                answer
+            }
+            Err(Lost) => {
+                self.place = None;
+                if turn.is_none() {
+                    return Err(request_lost());
+                }
+                self.hub.counters.executions.add();
+                self.hub.counters.crashed.add();
+                self.stopped(Stop::Crashed)
+            }
+        }
+    }
+
+    async fn pass_on(&mut self, ask: &Ask, turn: Option<&Turn>) -> Result<Answer, Lost> {
+        if let Err(error) = self.find_place().await {
+            return Ok(Err(error));
+        }
+        let Some(place) = &self.place else { return Ok(Err(sandbox_lost())) };
+        let mut numbers = vec![("sandbox", place.sandbox)];
+        if ask.method == methods::RESTORE {
+            let moved = async {
+                let snapshot = fields::number(&ask.params, "snapshot")?;
+                transfer::bring(&self.seat.client, snapshot, &place.worker).await
+            };
+            match moved.await {
+                Ok(snapshot) => numbers.push(("snapshot", snapshot)),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        let params = match fields::exchanged(&ask.params, &numbers) {
+            Ok(params) => params,
+            Err(error) => return Ok(Err(error)),
+        };
+        let _running = turn.map(|_| Guard::count(&place.worker, |worker| &worker.running));
+        let answer = self.converse(place, ask.method, &params).await?;
+        if matches!(&answer, Err(error) if is_internal(error)) {
+            // Over there it has ended.
+            self.place = None;
+            return Ok(answer);
+        }
+        Ok(match (ask.method, answer) {
+            (methods::FORK, Ok(answer)) => self.adopt(&answer),
+            (methods::SNAPSHOT, Ok(answer)) => self.adopt_snapshot(&answer),
+            (_, answer) => answer,
+        })
+    }
+
+    /// Waits for an answer, and for anybody who does not want to wait any longer.
+    async fn converse(
+        &self,
+        place: &Place,
+        method: &str,
+        params: &RawValue,
+    ) -> Result<Answer, Lost> {
+        let mut answer = place.worker.send(method, &params)?;
+        let (mut stopping, mut gone) = (false, false);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut answer => return answer.map_err(|_| Lost),
+                () = self.seat.cancelled() => stopping = true,
+                () = self.seat.client.gone(), if !gone => (stopping, gone) = (true, true),
+                () = sleep(CANCEL_AGAIN), if stopping => {}
+            }
+            place.worker.cancel(place.sandbox);
+        }
+    }
+
+    /// Sees to it that the sandbox lives somewhere.
+    async fn find_place(&mut self) -> Result<(), RpcError> {
+        if self.place.as_ref().is_some_and(|place| !place.worker.is_lost()) {
+            return Ok(());
+        }
+        self.place = None;
+        if self.session.is_none() {
+            return Err(sandbox_lost());
+        }
+        self.settle().await?;
+        self.hub.counters.revived.add();
+        Ok(())
+    }
+
+    async fn settle(&mut self) -> Result<Created, RpcError> {
+        for _ in 0..PLACES_TRIED {
+            let worker = match &self.session {
+                Some(session) => self.hub.worker_of(session).await?,
+                None => self.hub.any_worker().await?,
+            };
+            let load = Guard::count(&worker, |worker| &worker.load);
+            let answer = match worker.call(methods::CREATE, &self.params).await {
+                Err(Lost) => continue,
+                Ok(answer) => answer.inspect_err(|_| self.hub.not_made(self.session.as_deref()))?,
+            };
+            let created: Created = read(&answer)?;
+            worker.seat(created.sandbox, Arc::clone(&self.seat));
+            self.place = Some(Place { worker, sandbox: created.sandbox, _load: load });
+            return Ok(created);
+        }
+        Err(self.hub.busy("workers end before they have made the sandbox"))
+    }
+
+    /// Ends the sandbox where it lives. A session's state is on disk.
+    async fn leave_place(&mut self) {
+        if let Some(place) = self.place.take() {
+            // A worker that is lost has ended it.
+            let params = SandboxParams { sandbox: place.sandbox };
+            let _ = place.worker.call(methods::DESTROY, &params).await;
+        }
+    }
+
+    /// A fork lives where its parent does, and has a task of its own.
+    fn adopt(&self, answer: &RawValue) -> Answer {
+        let created: Created = read(answer)?;
+        let Some(place) = &self.place else { return Err(sandbox_lost()) };
+        let worker = Arc::clone(&place.worker);
+        let made = self.hub.count_sandbox().and_then(|counted| {
+            let (seat, inbox) = self.seat.client.add_seat()?;
+            Ok((counted, seat, inbox))
+        });
+        let (counted, seat, inbox) = made.inspect_err(|_| {
+            drop(worker.send(methods::DESTROY, &SandboxParams { sandbox: created.sandbox }));
+        })?;
+        self.hub.counters.sandboxes.add();
+        worker.seat(created.sandbox, Arc::clone(&seat));
+        let answer = json(&Created { sandbox: seat.number, ..created.clone() });
+        let load = Guard::count(&worker, |worker| &worker.load);
+        let life = Self {
+            hub: Arc::clone(&self.hub),
+            seat,
+            params: self.params.clone(),
+            session: None,
+            language: self.language,
+            place: Some(Place { worker, sandbox: created.sandbox, _load: load }),
+            _counted: counted,
+        };
+        tokio::spawn(life.live(inbox));
+        answer
+    }
+
+    fn adopt_snapshot(&self, answer: &RawValue) -> Answer {
+        let kept: Snapshotted = read(answer)?;
+        let Some(place) = &self.place else { return Err(sandbox_lost()) };
+        let worker = Arc::clone(&place.worker);
+        let snapshot = self.seat.client.keep(Kept { worker, snapshot: kept.snapshot })?;
+        json(&Snapshotted { snapshot, ..kept })
+    }
+
+    /// The result of an execution whose end nobody saw.
+    fn stopped(&self, stop: Stop) -> Answer {
+        let named = self.session.is_some();
+        let meta = Meta {
+            runtime: "wasm".to_owned(),
+            language: self.language,
+            session_id: self.session.clone(),
+            execution_id: self.hub.execution_id(),
+            state: match (stop, named) {
+                (Stop::Cancelled, _) => Some(StateAfter::Kept),
+                (_, true) => Some(StateAfter::RolledBack),
+                (_, false) => Some(StateAfter::Lost),
+            },
+            ..Meta::default()
+        };
+        let message = match (stop, named) {
+            (Stop::Cancelled, _) => "it was cancelled before its turn came; nothing was run",
+            (_, true) => {
+                "the worker that ran it is gone; the session goes on from where it was saved last"
+            }
+            (_, false) => "the worker that ran it is gone, and the sandbox with it",
+        };
+        let error = GuestError {
+            name: if stop == Stop::Cancelled { "Cancelled" } else { "WorkerLost" }.to_owned(),
+            message: message.to_owned(),
+            traceback: String::new(),
+        };
+        json(&SandboxResult::new(Outcome::Stopped(stop, Some(error)), meta))
+    }
+}
+
+/// After a mistake of ours a worker ends the sandbox.
+fn is_internal(error: &RpcError) -> bool {
+    let kind = error.data.as_ref().and_then(|data| data.get("kind"));
+    kind.and_then(serde_json::Value::as_str) == Some("internal")
+}
