@@ -40,6 +40,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Repl(args) => commands::repl::run(args),
         Command::Session(args) => commands::session::run(args),
         Command::Serve(args) => commands::serve::run(&args),
+        Command::Mcp(args) => commands::mcp::run(args),
         Command::Policy(args) => commands::policy::run(args),
         Command::Packages(args) => commands::packages::run(args),
         Command::Doctor(args) => commands::doctor::run(&args),

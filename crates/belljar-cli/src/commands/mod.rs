@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod doctor;
 mod explain;
 pub(crate) mod generate;
+pub(crate) mod mcp;
 pub(crate) mod packages;
 pub(crate) mod policy;
 pub(crate) mod repl;
