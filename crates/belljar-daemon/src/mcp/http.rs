@@ -10,7 +10,7 @@ use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use rmcp::model::ProtocolVersion;
-use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -73,8 +73,7 @@ fn service(
         .with_max_request_body_bytes(MAX_BODY_BYTES)
         .with_cancellation_token(end);
     let mut sessions = LocalSessionManager::default();
-    sessions.session_config =
-        SessionConfig { keep_alive: Some(house.session_idle), ..SessionConfig::default() };
+    sessions.session_config.keep_alive = Some(house.session_idle);
     // From the next version on nothing connects two requests over HTTP, so a client would not find
     // its own sandboxes again. Clients of that version speak this one as well.
     let newest = ProtocolVersion::V_2025_11_25;

@@ -1,5 +1,6 @@
 //! The thread a sandbox lives on: it does what the client asks for, one thing after the other.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, OnceLock};
@@ -25,6 +26,17 @@ use super::outgoing::Outgoing;
 use super::seats::{Seat, Seats};
 use super::setup::{self, Guest};
 use super::snapshots::{Snapshots, decoded};
+
+thread_local! {
+    /// The sandbox that lives on this thread.
+    static HERE: Cell<Option<SandboxId>> = const { Cell::new(None) };
+}
+
+/// Which sandbox runs on this thread. A fork has the sinks of its parent, and only this tells them
+/// apart.
+pub(super) fn here() -> Option<SandboxId> {
+    HERE.get()
+}
 
 /// What surrounds a sandbox.
 pub(super) struct Room {
@@ -113,6 +125,7 @@ fn live(
     inbox: &Receiver<Ask>,
 ) {
     let number = room.number;
+    HERE.set(Some(number));
     match caught(|| make(&room).map_err(|error| failed(&error))) {
         Ok(guest) => {
             let _ = cancel.set(guest.sandbox.cancel_handle());

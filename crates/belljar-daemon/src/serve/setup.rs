@@ -13,7 +13,7 @@ use belljar_core::protocol::methods::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::seat::Room;
+use super::seat::{self, Room};
 
 /// A sandbox, with what has to live as long as it does.
 pub(super) struct Guest {
@@ -117,7 +117,10 @@ fn tools(
 
 fn lines(room: &Room, stream: &'static str) -> LineSink {
     let (out, sandbox) = (room.out.clone(), room.number);
-    Arc::new(move |text| out.tell(stream, &Line { sandbox, text: text.to_owned() }))
+    Arc::new(move |text| {
+        let sandbox = seat::here().unwrap_or(sandbox);
+        out.tell(stream, &Line { sandbox, text: text.to_owned() });
+    })
 }
 
 fn input(room: &Room) -> belljar::InputSource {
