@@ -358,10 +358,12 @@ async def wrong_calls_are_told_what_is_wrong(client):
     assert "no session" in await bad(client, "cancel_execution", session_id="nobody's")
     huge = "#" * (17 * 1024 * 1024)
     assert "at most" in await bad(client, "execute_code", code=huge)
-    # A value that is nested deeper than messages may be.
-    result = await client.call_tool("execute_code", {"code": "x = []\nfor _ in range(100): x = [x]\nx"})
-    assert not result.is_error, text(result)
-    assert (await good(client, "run_python_code", code="print(1)"))["output"] == "1\n"
+    # A value as deep as a guest's may be is deeper than messages may be. It fails alone.
+    session = (await good(client, "create_session"))["session_id"]
+    deep = "x = []\nfor _ in range(61): x = [x]\nx"
+    assert "too deeply" in await bad(client, "execute_code", session_id=session, code=deep)
+    assert (await good(client, "execute_code", session_id=session, code="len(x)"))["result"]["json"] == 1
+    await good(client, "destroy_session", session_id=session)
 
 
 async def clients_do_not_see_each_other(client):
