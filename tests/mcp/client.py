@@ -188,16 +188,24 @@ async def files_go_in_and_out(client):
     assert [(file["path"], file["kind"]) for file in files] == [
         ("data", "directory"), ("data/t.csv", "file"), ("raw", "file")], files
 
-    # More than one call can carry, with a character across the border.
-    size = 4 * 1024 * 1024
-    code = f"open('big', 'w', encoding='utf-8').write('x' * ({size} - 1) + 'é' + 'end')"
+    # More than one call gives, with a character across the border.
+    part, most = 256 * 1024, 4 * 1024 * 1024
+    code = f"open('big', 'w', encoding='utf-8').write('x' * ({part} - 1) + 'é' + 'end')"
     await good(client, "execute_code", session_id=session, code=code)
     first = await good(client, "read_file", session_id=session, path="big")
-    assert (first["next_offset"], first["bytes"]) == (size - 1, size + 4), first["next_offset"]
+    assert (first["next_offset"], first["bytes"]) == (part - 1, part + 4), first["next_offset"]
     rest = await good(client, "read_file", session_id=session, path="big", offset=first["next_offset"])
     assert (rest["content"], rest["next_offset"]) == ("éend", None), rest
+    few = await good(client, "read_file", session_id=session, path="big", offset=1, length=2)
+    assert (few["content"], few["next_offset"]) == ("xx", 3), few
+    if sys.argv[1] == "stdio":
+        # Over HTTP this client takes no more than 1 MiB in one message.
+        code = f"open('huge', 'w').write('x' * ({most} + 1))"
+        await good(client, "execute_code", session_id=session, code=code)
+        read = await good(client, "read_file", session_id=session, path="huge", length=most * 2)
+        assert (len(read["content"]), read["next_offset"]) == (most, most), read["next_offset"]
 
-    too_much = "x" * (size + 1)
+    too_much = "x" * (most + 1)
     assert "at most" in await bad(client, "write_file", session_id=session, path="much", content=too_much)
     assert "base64" in await bad(client, "write_file", session_id=session, path="f", content="?", encoding="base64")
     for path in ["../up", "/etc/passwd", "data/../../up", "", "."]:

@@ -70,9 +70,12 @@ pub(super) struct ReadFile {
     pub(super) session_id: String,
     /// The file's path in the session's workspace, for example data/table.csv.
     pub(super) path: String,
-    /// The byte to begin with, for files of more than 4 MiB: next_offset of the call before.
+    /// The byte to begin with: next_offset of the call before, for what did not fit into it.
     #[serde(default)]
     pub(super) offset: u64,
+    /// How many bytes; 262144 when absent, at most 4194304.
+    #[serde(default)]
+    pub(super) length: Option<u64>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

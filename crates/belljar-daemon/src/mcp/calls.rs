@@ -23,7 +23,9 @@ use super::answers::{
 use super::arguments::{self, Encoding};
 use super::desk::Desk;
 use super::execution::Execution;
-use super::limits::{DEFAULT_TIMEOUT_SECONDS, MAX_LISTED_FILES, MAX_TIMEOUT_SECONDS};
+use super::limits::{
+    DEFAULT_READ_BYTES, DEFAULT_TIMEOUT_SECONDS, MAX_LISTED_FILES, MAX_TIMEOUT_SECONDS,
+};
 use super::problem::Problem;
 use super::progress::Progress;
 use super::sessions::Session;
@@ -199,7 +201,7 @@ impl Caller {
             sandbox: session.sandbox,
             path: wanted.path.clone(),
             offset: wanted.offset,
-            length: Some(MAX_CHUNK_BYTES),
+            length: Some(wanted.length.unwrap_or(DEFAULT_READ_BYTES).min(MAX_CHUNK_BYTES)),
         };
         let Chunk { data, bytes } = self.ask(&session, FILES_READ, &params).await?;
         let part = STANDARD

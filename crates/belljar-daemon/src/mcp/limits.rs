@@ -33,6 +33,10 @@ pub(super) const MAX_STDOUT_BYTES: u64 = 256 * 1024;
 /// Likewise of standard error.
 pub(super) const MAX_STDERR_BYTES: u64 = 64 * 1024;
 
+/// Bytes of a file for callers who do not say how many. The answer holds them twice, as text and as
+/// structure, and there are clients that take no more than 1 MiB in one message over HTTP.
+pub(super) const DEFAULT_READ_BYTES: u64 = 256 * 1024;
+
 /// Files that one answer lists.
 pub(super) const MAX_LISTED_FILES: usize = 1000;
 

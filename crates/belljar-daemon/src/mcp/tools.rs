@@ -125,7 +125,8 @@ fn describe() -> Vec<Tool> {
         tool::<arguments::ReadFile, answers::FileContent>(
             "read_file",
             "Read a file",
-            "Reads a file of a session's workspace, at most 4 MiB in one call.",
+            "Reads a file of a session's workspace: as text where it is text, else as base64. Large \
+             ones come in parts.",
             Effect::Looks,
         ),
         tool::<arguments::WriteFile, answers::Written>(
