@@ -52,7 +52,8 @@ fn python_client() -> Result<PathBuf, String> {
         let venv = build_dir().join("test-venv-mcp");
         let python = venv.join("bin/python");
         let version = PYTHON_PACKAGE.rsplit('=').next().unwrap();
-        let check = format!("import importlib.metadata as m; assert m.version('mcp') == '{version}'");
+        let check =
+            format!("import importlib.metadata as m; assert m.version('mcp') == '{version}'");
         if done(Command::new(&python).args(["-c", &check])).is_err() {
             done(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
             let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
@@ -370,7 +371,8 @@ fn without_the_token_nobody_is_heard() {
         assert!(answer.to_lowercase().contains("www-authenticate: bearer"), "{answer}");
         assert!(!answer.contains("belljar"), "{answer}");
     }
-    let (status, answer) = server.post(&[("Authorization", "Bearer a-token-for-these-tests")], &initialize());
+    let (status, answer) =
+        server.post(&[("Authorization", "Bearer a-token-for-these-tests")], &initialize());
     assert_eq!(status, 200, "{answer}");
 }
 
@@ -378,7 +380,12 @@ const BEARER: (&str, &str) = ("Authorization", "Bearer a-token-for-these-tests")
 
 #[test]
 fn pages_in_browsers_are_refused_unless_they_are_named() {
-    let server = HttpServer::start(&["--allow-origin", "https://good.example:443", "--allow-host", "jar.example"]);
+    let server = HttpServer::start(&[
+        "--allow-origin",
+        "https://good.example:443",
+        "--allow-host",
+        "jar.example",
+    ]);
     let status = |headers: &[(&str, &str)]| server.post(headers, &initialize()).0;
     assert_eq!(status(&[BEARER, ("Origin", "https://evil.example")]), 403);
     assert_eq!(status(&[BEARER, ("Origin", "http://localhost:3000")]), 403);
@@ -427,8 +434,11 @@ fn a_token_is_made_up_and_shown_once_and_a_bad_one_refused() {
     let mut stdout = String::new();
     child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
     assert_eq!(stdout, "");
-    for (bad, why) in [("", "shorter"), ("short", "shorter"), ("with spaces in between it", "header")] {
-        let output = belljar(&["mcp", "--http", "0"]).env("BELLJAR_HTTP_TOKEN", bad).output().unwrap();
+    for (bad, why) in
+        [("", "shorter"), ("short", "shorter"), ("with spaces in between it", "header")]
+    {
+        let output =
+            belljar(&["mcp", "--http", "0"]).env("BELLJAR_HTTP_TOKEN", bad).output().unwrap();
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(125), "{complaint}");
         assert!(complaint.contains(why) && !complaint.contains("in between"), "{complaint}");

@@ -29,6 +29,7 @@ pub trait Peer: Send + Sync + 'static {
 
     /// The server asks for something: a tool, or a line of input. Without tools there is nothing to
     /// answer.
+    #[expect(clippy::boxed_local, reason = "whoever has tools keeps it beyond the call")]
     fn asked(
         &self,
         method: String,
@@ -267,9 +268,7 @@ mod tests {
         server.say(r#"{"jsonrpc":"2.0","id":9,"result":"nobody's"}"#).await;
         server.say(r#"{"jsonrpc":"2.0","method":"stdout","params":{"n":1}}"#).await;
         server.say(r#"{"jsonrpc":"2.0","id":2,"result":"two"}"#).await;
-        server
-            .say(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no"}}"#)
-            .await;
+        server.say(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no"}}"#).await;
         assert_eq!(second.await.unwrap().unwrap(), json!("two"));
         assert_eq!(first.await.unwrap().unwrap_err().to_string(), "no");
         assert_eq!(*notes.0.lock().unwrap(), [r#"stdout {"n":1}"#]);
@@ -280,7 +279,10 @@ mod tests {
         let (client, mut server, _) = pair();
         server.say(r#"{"jsonrpc":"2.0","id":7,"method":"tool.call","params":{}}"#).await;
         let answer = server.hear().await.unwrap();
-        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(METHOD_NOT_FOUND)));
+        assert_eq!(
+            (&answer["id"], &answer["error"]["code"]),
+            (&json!(7), &json!(METHOD_NOT_FOUND))
+        );
         drop(client);
         assert!(server.hear().await.is_none());
     }

@@ -94,9 +94,7 @@ pub(super) struct WriteFile {
 }
 
 /// How bytes are written as text.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, Deserialize, JsonSchema)]
 pub(super) enum Encoding {
     /// Text as it is.
     #[default]

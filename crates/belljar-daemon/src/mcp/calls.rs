@@ -211,7 +211,10 @@ impl Caller {
         let end = wanted.offset.saturating_add(taken as u64);
         let next_offset = (end < bytes && taken > 0).then_some(end);
         let told = content.clone();
-        text::answer(told, &FileContent { path: wanted.path, encoding, content, bytes, next_offset })
+        text::answer(
+            told,
+            &FileContent { path: wanted.path, encoding, content, bytes, next_offset },
+        )
     }
 
     async fn write_file(self, wanted: arguments::WriteFile) -> Result<CallToolResult, Problem> {
@@ -219,8 +222,10 @@ impl Caller {
         let data = match wanted.encoding {
             Encoding::Utf8 => wanted.content.into_bytes(),
             Encoding::Base64 => STANDARD.decode(&wanted.content).map_err(|error| {
-                Problem::new(format!("argument `content` is no base64: {error}; nothing was written"))
-                    .hint("leave encoding out for plain text")
+                Problem::new(format!(
+                    "argument `content` is no base64: {error}; nothing was written"
+                ))
+                .hint("leave encoding out for plain text")
             })?,
         };
         let bytes = data.len() as u64;
@@ -272,7 +277,8 @@ impl Caller {
     async fn list_runtimes(self) -> Result<CallToolResult, Problem> {
         let mut runtimes = Vec::new();
         for language in RuntimeType::ALL {
-            let asker = Self { progress: None, desk: Arc::clone(&self.desk), gone: self.gone.clone() };
+            let asker =
+                Self { progress: None, desk: Arc::clone(&self.desk), gone: self.gone.clone() };
             // Whoever has run nothing says what it would say if it had.
             let tried = asker.fresh(language, String::new(), seconds(None)?).await;
             runtimes.push(runtime(language, tried));

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use belljar::core::protocol::methods::{Line, SandboxId, STDERR, STDOUT};
+use belljar::core::protocol::methods::{Line, STDERR, STDOUT, SandboxId};
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 

@@ -40,9 +40,10 @@ impl House {
             let problem = "busy: there are as many clients as may be; nothing was run";
             Problem::new(problem).hint("try again later")
         })?;
-        let (connection, server) = Connection::open(self.offer.clone(), place).map_err(|error| {
-            Problem::new(format!("no sandboxes can be had: {error}; nothing was run"))
-        })?;
+        let (connection, server) =
+            Connection::open(self.offer.clone(), place).map_err(|error| {
+                Problem::new(format!("no sandboxes can be had: {error}; nothing was run"))
+            })?;
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         servers.retain(|server| !server.is_finished());
         servers.push(server);

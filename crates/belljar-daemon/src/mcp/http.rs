@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use rmcp::model::ProtocolVersion;
@@ -15,6 +15,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::connections;
 use super::house::House;
 use super::limits::{MAX_BODY_BYTES, MAX_HTTP_CLIENTS};
 use super::server::Server;
@@ -53,9 +54,8 @@ pub(super) async fn serve(
         .route_service(PATH, service(house, &settings, end.clone()))
         .layer(middleware::from_fn_with_state(door, admit));
     ready(address);
-    axum::serve(listener, router)
-        .with_graceful_shutdown(async move { end.cancelled().await })
-        .await
+    connections::serve(listener, router, end).await;
+    Ok(())
 }
 
 fn service(
@@ -101,5 +101,11 @@ async fn admit(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
         let why = "there are as many clients as may be; try again later\n";
         return (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
     }
-    next.run(request).await
+    let ends = request.method() == Method::DELETE;
+    let mut response = next.run(request).await;
+    // Done, and not only taken note of: there are clients that see a failure in the latter.
+    if ends && response.status() == StatusCode::ACCEPTED {
+        *response.status_mut() = StatusCode::NO_CONTENT;
+    }
+    response
 }

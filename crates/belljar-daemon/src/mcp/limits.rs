@@ -15,6 +15,15 @@ pub(super) const EXECUTIONS_PER_CORE: usize = 4;
 /// Clients of an HTTP server at the same time.
 pub(super) const MAX_HTTP_CLIENTS: usize = 256;
 
+/// Connections of an HTTP server; more wait until one is closed. A client has two or three.
+pub(super) const MAX_CONNECTIONS: u32 = 1024;
+
+/// Whoever takes longer for the headers of a request is disconnected.
+pub(super) const HEADERS: Duration = Duration::from_secs(30);
+
+/// How long connections may take to end, when all is over.
+pub(super) const ENDING: Duration = Duration::from_secs(1);
+
 /// A session nobody has used for so long is ended.
 pub(super) const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
 

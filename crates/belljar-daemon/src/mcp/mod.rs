@@ -7,6 +7,7 @@ mod answers;
 mod arguments;
 mod calls;
 mod connection;
+mod connections;
 mod desk;
 mod execution;
 mod house;
@@ -22,7 +23,6 @@ mod tools;
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{ServerInitializeError, serve_server_with_ct};
@@ -38,9 +38,6 @@ use server::Server;
 
 pub use http::HttpSettings;
 pub use token::{Token, TokenError};
-
-/// How long tasks may take to notice that all is over.
-const ENDING: Duration = Duration::from_secs(1);
 
 /// Serves the program that has started this one, on standard input and output, until the input
 /// ends or this process is asked to end. Nothing else may be written to standard output.
@@ -80,7 +77,7 @@ fn run<F: Future<Output = io::Result<()>>>(
         work(Arc::clone(&house), end).await
     });
     // With the tasks go the connections, and with those the sandboxes.
-    runtime.shutdown_timeout(ENDING);
+    runtime.shutdown_timeout(limits::ENDING);
     house.close();
     outcome
 }
@@ -105,13 +102,18 @@ async fn serve_client(
     output: impl AsyncWrite + Send + Unpin + 'static,
     end: CancellationToken,
 ) -> io::Result<()> {
-    let transport = AsyncRwTransport::new_server(input, output)
-        .with_max_line_length(limits::MAX_LINE_BYTES);
+    let transport =
+        AsyncRwTransport::new_server(input, output).with_max_line_length(limits::MAX_LINE_BYTES);
     let server = Server::new(house, ProtocolVersion::LATEST);
     match serve_server_with_ct(server, transport, end).await {
         Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),
         // It came and went, or was sent away before it could say anything.
-        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => Ok(()),
+        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
+            Ok(())
+        }
         Err(error) => Err(io::Error::other(error)),
     }
 }
+
+#[cfg(test)]
+mod tests;

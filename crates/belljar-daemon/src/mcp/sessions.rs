@@ -107,9 +107,8 @@ impl Sessions {
 
     /// Those nobody has used for so long, which nobody finds any more.
     pub(super) fn take_idle(&self, longest: Duration) -> Vec<Arc<Session>> {
-        let idle = |session: &Arc<Session>| {
-            session.turn.try_lock().is_ok() && session.idle() >= longest
-        };
+        let idle =
+            |session: &Arc<Session>| session.turn.try_lock().is_ok() && session.idle() >= longest;
         let gone: Vec<_> = self.all().into_iter().filter(idle).collect();
         gone.into_iter().filter_map(|session| self.take(&session.id).ok()).collect()
     }

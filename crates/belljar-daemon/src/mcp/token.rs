@@ -79,7 +79,8 @@ mod tests {
         let token = Token::chosen("0123456789abcdef").unwrap();
         let admits = |header: &str| token.admits(Some(header.as_bytes()));
         assert!(admits("Bearer 0123456789abcdef") && admits("bearer 0123456789abcdef"));
-        for wrong in ["", "Bearer ", "Bearer 0123456789abcde", "Bearer 0123456789abcdeF", "Basic x"] {
+        for wrong in ["", "Bearer ", "Bearer 0123456789abcde", "Bearer 0123456789abcdeF", "Basic x"]
+        {
             assert!(!admits(wrong), "{wrong}");
         }
         assert!(!admits("Bearer 0123456789abcdef ") && !token.admits(None));

@@ -198,10 +198,11 @@ fn tool<I: JsonSchema, O: JsonSchema>(
 /// A schema that any client understands: no references, and none of the formats of numbers that
 /// only Rust has.
 fn schema<T: JsonSchema>() -> Arc<JsonObject> {
-    let mut settings = SchemaSettings::draft2020_12()
-        .with_transform(RecursiveTransform(|schema: &mut schemars::Schema| {
+    let mut settings = SchemaSettings::draft2020_12().with_transform(RecursiveTransform(
+        |schema: &mut schemars::Schema| {
             schema.remove("format");
-        }));
+        },
+    ));
     settings.inline_subschemas = true;
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     schema.remove("title");
