@@ -15,8 +15,8 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::connections;
 use super::house::House;
+use super::http_connections;
 use super::limits::{MAX_BODY_BYTES, MAX_HTTP_CLIENTS};
 use super::server::Server;
 use super::token::Token;
@@ -54,7 +54,7 @@ pub(super) async fn serve(
         .route_service(PATH, service(house, &settings, end.clone()))
         .layer(middleware::from_fn_with_state(door, admit));
     ready(address);
-    connections::serve(listener, router, end).await;
+    http_connections::serve(listener, router, end).await;
     Ok(())
 }
 
