@@ -4,6 +4,7 @@ mod agent;
 mod daemon;
 mod sessions;
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use belljar::core::units;
@@ -51,6 +52,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Start, stop or look at the daemon, which keeps warm workers for many programs
     Daemon(DaemonArgs),
+    /// Serve sandboxes to agents as tools, over the Model Context Protocol
+    Mcp(McpArgs),
     /// Show, validate or describe policies
     Policy(PolicyArgs),
     /// Add, list or remove Python packages for guests
@@ -78,6 +81,28 @@ pub(crate) struct ServeArgs {
     #[arg(long, required = true)]
     stdio: bool,
     /// The backend of clients that name none [default: the configuration file's, else wasm]
+    #[arg(long, value_name = "NAME", env = "SANDBOX_TYPE", hide_env_values = true)]
+    pub(crate) backend: Option<Backend>,
+}
+
+/// How to serve agents.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without --http on standard input and output, as agents start it; docs/mcp.md has the tools and the lines for their configuration files."
+)]
+pub(crate) struct McpArgs {
+    /// Over HTTP, at this port of the loopback or this IP:PORT; port 0 takes a free one. Clients need
+    /// the token in BELLJAR_HTTP_TOKEN, or the one that is made up and printed
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) http: Option<SocketAddr>,
+    /// A name by which clients may call this machine, beside localhost and the address; may be
+    /// repeated
+    #[arg(long, value_name = "HOST", requires = "http")]
+    pub(crate) allow_host: Vec<String>,
+    /// Origin of web pages that may connect, as in https://example.org:443; may be repeated
+    #[arg(long, value_name = "ORIGIN", requires = "http")]
+    pub(crate) allow_origin: Vec<String>,
+    /// The backend that runs the code [default: the configuration file's, else wasm]
     #[arg(long, value_name = "NAME", env = "SANDBOX_TYPE", hide_env_values = true)]
     pub(crate) backend: Option<Backend>,
 }
@@ -374,6 +399,14 @@ fn parse_variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+/// A port alone is one of the loopback: nobody else's machine can reach it.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    match text.parse::<u16>() {
+        Ok(port) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+        Err(_) => text.parse().map_err(|_| "write a port, or IP:PORT".to_owned()),
     }
 }
 

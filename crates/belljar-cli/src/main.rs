@@ -43,6 +43,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Artifacts(args) => commands::artifacts::run(args),
         Command::Serve(args) => commands::serve::run(&args),
         Command::Daemon(args) => commands::daemon::run(args),
+        Command::Mcp(args) => commands::mcp::run(args),
         Command::Policy(args) => commands::policy::run(args),
         Command::Packages(args) => commands::packages::run(args),
         #[cfg(target_os = "linux")]

@@ -33,6 +33,9 @@ pub const MAX_RPC_NAME_BYTES: usize = 128;
 /// One message of a client to a server: the largest source, if most of it is plain text.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
+/// One message of a server to a client: the richest value a guest may give, escaped at its worst.
+pub const MAX_SERVER_MESSAGE_BYTES: usize = 256 * 1024 * 1024;
+
 /// Bytes of a file or a snapshot in one message.
 pub const MAX_CHUNK_BYTES: u64 = 4 * 1024 * 1024;
 

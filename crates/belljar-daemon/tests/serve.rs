@@ -140,6 +140,19 @@ fn code_runs_and_its_result_is_the_one_shape() {
 }
 
 #[test]
+fn what_a_fork_prints_is_told_as_its_own() {
+    let mut client = Client::new();
+    let sandbox = client.create(json!({"stream": true}));
+    client.ask("initialize", json!({"sandbox": sandbox}));
+    let fork = client.ask("fork", json!({"sandbox": sandbox}))["sandbox"].as_u64().unwrap();
+    client.execute(fork, "print('fork')");
+    client.execute(sandbox, "print('parent')");
+    let told: Vec<Value> = client.told.iter().map(|told| told["params"].clone()).collect();
+    let line = |sandbox: u64, text: &str| json!({"sandbox": sandbox, "text": text});
+    assert_eq!(told, [line(fork, "fork\n"), line(sandbox, "parent\n")]);
+}
+
+#[test]
 fn a_session_keeps_state_and_can_be_forked() {
     let mut client = Client::new();
     let sandbox = client.create(json!({}));

@@ -10,6 +10,7 @@ pub(crate) mod docker;
 pub(crate) mod doctor;
 mod explain;
 pub(crate) mod generate;
+pub(crate) mod mcp;
 pub(crate) mod packages;
 pub(crate) mod policy;
 pub(crate) mod repl;

@@ -1,0 +1,312 @@
+//! What each tool does; those for files are in `files.rs`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use belljar::core::limits::MIN_TIMEOUT_SECONDS;
+use belljar::core::protocol::methods::{
+    CodeParams, Created, FORK, GET_VARIABLE, Looked, NameParams, SandboxParams, VALIDATE, Validated,
+};
+use belljar::{RuntimeType, SandboxResult};
+use rmcp::model::CallToolResult;
+use tokio_util::sync::CancellationToken;
+
+use super::answers::{
+    Cancelled, Destroyed, Ran, Runtime, Runtimes, SessionList, Valid, VariableOf,
+};
+use super::arguments;
+use super::desk::Desk;
+use super::execution::Execution;
+use super::limits::{DEFAULT_TIMEOUT_SECONDS, MAX_TIMEOUT_SECONDS};
+use super::problem::Problem;
+use super::progress::Progress;
+use super::sessions::Session;
+use super::text;
+use super::tools::Call;
+
+/// A call, and who waits for it.
+pub(super) struct Caller {
+    pub(super) desk: Arc<Desk>,
+    /// Cancelled when nobody waits any more.
+    pub(super) gone: CancellationToken,
+    pub(super) progress: Option<Progress>,
+}
+
+impl Caller {
+    pub(super) async fn call(self, call: Call) -> Result<CallToolResult, Problem> {
+        let desk = Arc::clone(&self.desk);
+        let _room = desk.admit()?;
+        match call {
+            Call::RunPythonCode(wanted) => self.run_python_code(wanted).await,
+            Call::ExecuteCode(wanted) => text::executed(self.execute_code(wanted).await?),
+            Call::CreateSession(wanted) => self.create_session(wanted).await,
+            Call::ForkSession(wanted) => self.fork_session(wanted).await,
+            Call::DestroySession(wanted) => self.destroy_session(wanted).await,
+            Call::ListSessions => self.list_sessions(),
+            Call::GetVariable(wanted) => self.get_variable(wanted).await,
+            Call::ReadFile(wanted) => self.read_file(wanted).await,
+            Call::WriteFile(wanted) => self.write_file(wanted).await,
+            Call::ListFiles(wanted) => self.list_files(wanted).await,
+            Call::CancelExecution(wanted) => self.cancel_execution(&wanted),
+            Call::ListRuntimes => self.list_runtimes().await,
+            Call::ValidateCode(wanted) => self.validate_code(wanted).await,
+        }
+    }
+
+    /// The whole of a call for agents that want nothing but text.
+    async fn run_python_code(
+        self,
+        wanted: arguments::RunPythonCode,
+    ) -> Result<CallToolResult, Problem> {
+        let timeout = seconds(wanted.timeout)?;
+        let result = self.fresh(RuntimeType::Python, wanted.code, timeout).await?;
+        let output = text::output(&result);
+        let ran = Ran { success: result.success(), status: result.status(), output };
+        let mut answer = text::answer(ran.output.clone(), &ran)?;
+        answer.is_error = Some(!ran.success);
+        Ok(answer)
+    }
+
+    async fn execute_code(self, wanted: arguments::ExecuteCode) -> Result<SandboxResult, Problem> {
+        let timeout = seconds(wanted.timeout)?;
+        let Some(id) = wanted.session_id else {
+            return self.fresh(wanted.language.unwrap_or_default(), wanted.code, timeout).await;
+        };
+        let session = self.desk.sessions.get(&id)?;
+        match wanted.language {
+            Some(language) if language != session.language => {
+                let problem = format!("the language of session `{id}` is {}", session.language);
+                Err(Problem::new(format!("{problem}; nothing was run"))
+                    .hint("leave language out, or use another session"))
+            }
+            Some(_) | None => self.in_session(&session, wanted.code, timeout).await,
+        }
+    }
+
+    /// Runs code in a sandbox of its own.
+    async fn fresh(
+        self,
+        language: RuntimeType,
+        code: String,
+        timeout: Duration,
+    ) -> Result<SandboxResult, Problem> {
+        let begun = self.desk.begin(None, &self.gone);
+        let _slot = unless(&begun.stop, self.desk.house.executions.acquire()).await?;
+        let sandbox = self.desk.create(language, timeout, self.progress.is_some()).await?;
+        let execution = Execution {
+            connection: self.desk.connection().await?,
+            sandbox,
+            code,
+            // Its policy sees to it.
+            timeout: None,
+            stop: &begun.stop,
+            progress: self.progress,
+        };
+        let ran = execution.run().await;
+        if let Err(problem) = self.desk.destroy(sandbox).await {
+            tracing::warn!(target: "belljar", %problem, "a sandbox was not ended in order");
+        }
+        ran
+    }
+
+    async fn in_session(
+        self,
+        session: &Session,
+        code: String,
+        timeout: Duration,
+    ) -> Result<SandboxResult, Problem> {
+        let begun = self.desk.begin(Some(session), &self.gone);
+        let _turn = unless(&begun.stop, session.turn.lock()).await?;
+        let _slot = unless(&begun.stop, self.desk.house.executions.acquire()).await?;
+        let execution = Execution {
+            connection: self.desk.connection().await?,
+            sandbox: session.sandbox,
+            code,
+            timeout: Some(timeout),
+            stop: &begun.stop,
+            progress: self.progress,
+        };
+        let ran = execution.run().await;
+        session.touch();
+        session.executions.fetch_add(1, Ordering::Relaxed);
+        let mut result = ran?;
+        result.meta.session_id = Some(session.id.clone());
+        Ok(result)
+    }
+
+    async fn create_session(
+        self,
+        wanted: arguments::CreateSession,
+    ) -> Result<CallToolResult, Problem> {
+        let language = wanted.language.unwrap_or_default();
+        let session = self.desk.create_session(language, wanted.session_id).await?;
+        let told = format!("session_id: {} ({})", session.id, session.language);
+        text::answer(told, &session.info())
+    }
+
+    async fn fork_session(self, wanted: arguments::OfSession) -> Result<CallToolResult, Problem> {
+        let parent = self.desk.sessions.get(&wanted.session_id)?;
+        let place = self.desk.sessions.reserve(None)?;
+        let params = SandboxParams { sandbox: parent.sandbox };
+        let created: Created = self.ask(&parent, FORK, &params).await?;
+        let fork = place.fill(parent.language, created.sandbox);
+        let told = format!("session_id: {} (a fork of {})", fork.id, parent.id);
+        text::answer(told, &fork.info())
+    }
+
+    async fn destroy_session(
+        self,
+        wanted: arguments::OfSession,
+    ) -> Result<CallToolResult, Problem> {
+        let session = self.desk.sessions.take(&wanted.session_id)?;
+        self.desk.cancel(Some(&session.id));
+        let _turn = session.turn.lock().await;
+        self.desk.destroy(session.sandbox).await?;
+        let session_id = session.id.clone();
+        text::answer(format!("{session_id} is gone"), &Destroyed { session_id })
+    }
+
+    fn list_sessions(self) -> Result<CallToolResult, Problem> {
+        let sessions: Vec<_> = self.desk.sessions.all().iter().map(|one| one.info()).collect();
+        let lines = sessions.iter().map(|one| {
+            let busy = if one.running { ", running" } else { "" };
+            format!("{} ({}, {} executions{busy})", one.session_id, one.language, one.executions)
+        });
+        text::answer(listed(lines, "no sessions"), &SessionList { sessions })
+    }
+
+    async fn get_variable(self, wanted: arguments::GetVariable) -> Result<CallToolResult, Problem> {
+        let session = self.desk.sessions.get(&wanted.session_id)?;
+        let params = NameParams { sandbox: session.sandbox, name: wanted.name.clone() };
+        let Looked { variable } = self.ask(&session, GET_VARIABLE, &params).await?;
+        let told = match &variable {
+            Some(variable) => variable.text.clone(),
+            None => "there is no variable of that name".to_owned(),
+        };
+        let session_id = wanted.session_id;
+        text::answer(told, &VariableOf { session_id, name: wanted.name, variable })
+    }
+
+    fn cancel_execution(
+        self,
+        wanted: &arguments::CancelExecution,
+    ) -> Result<CallToolResult, Problem> {
+        if let Some(id) = &wanted.session_id {
+            self.desk.sessions.get(id)?;
+        }
+        let cancelled = self.desk.cancel(wanted.session_id.as_deref());
+        text::answer(format!("executions stopped: {cancelled}"), &Cancelled { cancelled })
+    }
+
+    async fn list_runtimes(self) -> Result<CallToolResult, Problem> {
+        let mut runtimes = Vec::new();
+        for language in RuntimeType::ALL {
+            let asker =
+                Self { progress: None, desk: Arc::clone(&self.desk), gone: self.gone.clone() };
+            // Whoever has run nothing says what it would say if it had.
+            let tried = asker.fresh(language, String::new(), seconds(None)?).await;
+            runtimes.push(runtime(language, tried));
+        }
+        let lines = runtimes.iter().map(|one| match &one.problem {
+            Some(problem) => format!("{}: {problem}", one.language),
+            None => {
+                let (version, backend) = (one.version.as_deref(), one.backend.as_deref());
+                let version = version.unwrap_or("of unknown version");
+                format!("{} {version} on {}", one.language, backend.unwrap_or_default())
+            }
+        });
+        text::answer(listed(lines, "none"), &Runtimes { runtimes })
+    }
+
+    async fn validate_code(
+        self,
+        wanted: arguments::ValidateCode,
+    ) -> Result<CallToolResult, Problem> {
+        let language = wanted.language.unwrap_or_default();
+        let sandbox = self.desk.create(language, seconds(None)?, false).await?;
+        let params = CodeParams { sandbox, code: wanted.code };
+        let client = &self.desk.connection().await?.client;
+        let checked = client.request::<Validated>(VALIDATE, &params).await;
+        self.desk.destroy(sandbox).await?;
+        let Validated { error } = checked?;
+        let told = match &error {
+            Some(error) => error.traceback.clone(),
+            None => "the code compiles".to_owned(),
+        };
+        text::answer(told, &Valid { valid: error.is_none(), error })
+    }
+
+    /// Something of a session that is quickly done, when it is this call's turn.
+    pub(super) async fn ask<T: serde::de::DeserializeOwned>(
+        &self,
+        session: &Session,
+        method: &str,
+        params: &impl serde::Serialize,
+    ) -> Result<T, Problem> {
+        let _turn = unless(&self.gone, session.turn.lock()).await?;
+        session.touch();
+        Ok(self.desk.connection().await?.client.request(method, params).await?)
+    }
+}
+
+async fn unless<T>(stop: &CancellationToken, work: impl Future<Output = T>) -> Result<T, Problem> {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => Err(Problem::new("cancelled before it began; nothing was run")),
+        done = work => Ok(done),
+    }
+}
+
+fn seconds(timeout: Option<f64>) -> Result<Duration, Problem> {
+    let wanted = timeout.unwrap_or(DEFAULT_TIMEOUT_SECONDS);
+    if (MIN_TIMEOUT_SECONDS..=MAX_TIMEOUT_SECONDS).contains(&wanted) {
+        return Ok(Duration::from_secs_f64(wanted));
+    }
+    Err(Problem::new(format!("argument `timeout`: {wanted} s cannot be given; nothing was run"))
+        .hint(format!("give {MIN_TIMEOUT_SECONDS} to {MAX_TIMEOUT_SECONDS} seconds")))
+}
+
+pub(super) fn listed(lines: impl Iterator<Item = String>, none: &str) -> String {
+    let lines: Vec<String> = lines.collect();
+    if lines.is_empty() { none.to_owned() } else { lines.join("\n") }
+}
+
+fn runtime(language: RuntimeType, tried: Result<SandboxResult, Problem>) -> Runtime {
+    match tried {
+        Ok(result) => Runtime {
+            language,
+            available: result.success(),
+            version: result.meta.language_version,
+            backend: Some(result.meta.runtime),
+            isolation: result.meta.isolation,
+            problem: result.error.map(|error| error.message),
+        },
+        Err(problem) => Runtime {
+            language,
+            available: false,
+            version: None,
+            backend: None,
+            isolation: Vec::new(),
+            problem: Some(problem.to_string()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_bounded() {
+        assert_eq!(seconds(None).unwrap(), Duration::from_secs(30));
+        assert_eq!(seconds(Some(0.5)).unwrap(), Duration::from_millis(500));
+        for wrong in [0.0, -1.0, 601.0, f64::INFINITY] {
+            assert!(seconds(Some(wrong)).is_err(), "{wrong}");
+        }
+        insta::assert_snapshot!(seconds(Some(-1.0)).unwrap_err(), @"
+        error: argument `timeout`: -1 s cannot be given; nothing was run
+        hint: give 0.001 to 600 seconds
+        ");
+    }
+}

@@ -1,0 +1,86 @@
+//! What MCP clients speak with: who we are, which tools there are, and calls of them.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult,
+    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+
+use super::calls::Caller;
+use super::desk::Desk;
+use super::house::House;
+use super::progress::Progress;
+use super::tools::{self, Call};
+
+/// What a model is told about all tools together.
+const INSTRUCTIONS: &str = "Belljar runs Python and JavaScript in isolated sandboxes: no network, \
+    no processes, no files but the sandbox's own, and limits on time, memory and output. Use \
+    run_python_code for a single computation. For several steps that build on each other, make a \
+    session with create_session and give its session_id to execute_code: variables and files live \
+    on, and write_file and read_file move data in and out. An error in the code leaves the session \
+    usable. fork_session copies a session, to try something out.";
+
+/// One client's server.
+pub(super) struct Server {
+    desk: Arc<Desk>,
+    newest: ProtocolVersion,
+}
+
+impl Server {
+    pub(super) fn new(house: Arc<House>, newest: ProtocolVersion) -> Self {
+        Self { desk: Desk::new(house), newest }
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let info = Implementation::new("belljar", env!("CARGO_PKG_VERSION")).with_title("Belljar");
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(info)
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(ProtocolVersion::known_up_to(&self.newest))
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(tools::all().to_vec()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        tools::all().iter().find(|tool| tool.name == name).cloned()
+    }
+
+    /// That there is no such tool is an error of the protocol. Everything else is a result: whoever
+    /// wrote the arguments, or the code, can read it and do better.
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(call) = Call::read(&request.name, request.arguments.unwrap_or_default()) else {
+            let problem = format!("Unknown tool: {}", request.name);
+            return Err(ErrorData::invalid_params(problem, None));
+        };
+        let token = context.meta.get_progress_token();
+        let caller = Caller {
+            desk: Arc::clone(&self.desk),
+            gone: context.ct,
+            progress: token.map(|token| Progress::new(context.peer, token)),
+        };
+        let outcome = match call {
+            Ok(call) => caller.call(call).await,
+            Err(problem) => Err(problem),
+        };
+        Ok(outcome.unwrap_or_else(|problem| problem.result()).into())
+    }
+}
