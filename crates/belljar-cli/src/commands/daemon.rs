@@ -159,7 +159,7 @@ fn status(json: bool, metrics: bool) -> anyhow::Result<ExitCode> {
         writeln!(out)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let time = |seconds: f64| format!("{:?}", Duration::from_secs(seconds as u64));
+    let time = |seconds: f64| format!("{seconds:.0} s");
     let state = if status.stopping { "ends" } else { "runs" };
     writeln!(out, "process {} {state}, up {}", status.pid, time(status.uptime_seconds))?;
     if status.confined {

@@ -8,19 +8,19 @@ use belljar_core::limits::MAX_QUEUED_REQUESTS;
 use belljar_core::protocol::daemon::{METRICS, STATUS, STOP, StopParams};
 use belljar_core::protocol::methods::{self, DropParams, SandboxId, Snapshotted};
 use belljar_core::protocol::{
-    self, FAILED, INVALID_PARAMS, INVALID_REQUEST, Id, METHOD_NOT_FOUND, Message, RpcError,
+    self, FAILED, INVALID_REQUEST, Id, METHOD_NOT_FOUND, Message, RpcError,
 };
 use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, mpsc, watch};
 
+use super::budget::Held;
 use super::errors::{busy, unknown};
-use super::fields;
+use super::fields::{self, json, read};
 use super::hub::Hub;
 use super::limits::seconds;
-use super::lines::{Heard, Lines, Patience};
+use super::lines::{Heard, Lines, Patience, Reading};
 use super::outbox::{Outbox, Unsent};
 use super::seat::{self, Ask, Seat};
 use super::worker::{Answer, Worker};
@@ -83,6 +83,7 @@ pub(super) struct Kept {
 pub(super) struct Charge {
     bytes: usize,
     inbound: Arc<AtomicUsize>,
+    held: Held,
 }
 
 impl Drop for Charge {
@@ -96,7 +97,7 @@ pub(super) async fn serve(hub: Arc<Hub>, stream: UnixStream) {
     let stream = Arc::new(stream);
     let limits = &hub.limits;
     let client = Arc::new(Client {
-        outbox: Outbox::new(Arc::clone(&stream), limits.outbound_bytes),
+        outbox: Outbox::new(Arc::clone(&stream), limits.outbound_bytes, &hub.budget),
         turns: Arc::new(Semaphore::new(limits.running_per_client)),
         gone: watch::Sender::new(false),
         inbound: Arc::default(),
@@ -114,7 +115,7 @@ pub(super) async fn serve(hub: Arc<Hub>, stream: UnixStream) {
 
 impl Client {
     async fn listen(self: &Arc<Self>, stream: &UnixStream) {
-        let mut lines = Lines::new(Reading(stream));
+        let mut lines = Lines::new(Reading(stream), Arc::clone(&self.hub.budget));
         let limits = &self.hub.limits;
         let mut patience = Patience {
             first: Some(seconds(limits.handshake_seconds)),
@@ -285,13 +286,13 @@ impl Client {
                 let kept = self.kept(number)?;
                 let params = fields::exchanged(params, &[("snapshot", kept.snapshot)])?;
                 let written: Snapshotted =
-                    read(&*asked(&kept.worker, methods::SNAPSHOT_WRITE, &params).await?)?;
+                    read(&asked(&kept.worker, methods::SNAPSHOT_WRITE, &params).await?)?;
                 Snapshotted { snapshot: number, ..written }
             }
             None => {
                 let worker = self.hub.any_worker().await?;
                 let written: Snapshotted =
-                    read(&*asked(&worker, methods::SNAPSHOT_WRITE, &params).await?)?;
+                    read(&asked(&worker, methods::SNAPSHOT_WRITE, &params).await?)?;
                 let snapshot = self.keep(Kept { worker, snapshot: written.snapshot })?;
                 Snapshotted { snapshot, ..written }
             }
@@ -346,8 +347,9 @@ impl Client {
 
     fn charge(&self, bytes: usize) -> Result<Charge, RpcError> {
         let before = self.inbound.fetch_add(bytes, Ordering::Relaxed);
-        let charge = Charge { bytes, inbound: Arc::clone(&self.inbound) };
-        if before + bytes > self.hub.limits.inbound_bytes {
+        let held = self.hub.budget.hold();
+        let mut charge = Charge { bytes, inbound: Arc::clone(&self.inbound), held };
+        if before + bytes > self.hub.limits.inbound_bytes || !charge.held.more(bytes) {
             return Err(self.hub.busy("too many bytes of requests wait"));
         }
         Ok(charge)
@@ -391,34 +393,6 @@ impl Client {
     }
 }
 
-/// A shared stream, read.
-pub(super) struct Reading<'a>(pub(super) &'a UnixStream);
-
-impl tokio::io::AsyncRead for Reading<'_> {
-    fn poll_read(
-        self: std::pin::Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-        buffer: &mut tokio::io::ReadBuf<'_>,
-    ) -> std::task::Poll<std::io::Result<()>> {
-        use std::task::Poll;
-        loop {
-            match self.0.poll_read_ready(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Ready(Ok(())) => {}
-            }
-            match self.0.try_read(buffer.initialize_unfilled()) {
-                Ok(read) => {
-                    buffer.advance(read);
-                    return Poll::Ready(Ok(()));
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-    }
-}
-
 async fn asked(worker: &Worker, method: &str, params: &impl Serialize) -> Answer {
     match worker.call(method, params).await {
         Ok(answer) => answer,
@@ -432,13 +406,4 @@ fn forget(kept: &Kept) {
     let params = methods::SnapshotDropParams { snapshot: kept.snapshot };
     // A worker that is gone keeps nothing.
     drop(kept.worker.send(methods::SNAPSHOT_DROP, &params));
-}
-
-pub(super) fn json(value: &impl Serialize) -> Answer {
-    to_raw_value(value).map_err(|error| RpcError::new(FAILED, error.to_string()))
-}
-
-pub(super) fn read<T: DeserializeOwned>(params: &RawValue) -> Result<T, RpcError> {
-    serde_json::from_str(params.get())
-        .map_err(|error| RpcError::new(INVALID_PARAMS, format!("params: {error}")))
 }

@@ -2,8 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use belljar_core::protocol::{INVALID_PARAMS, RpcError};
+use belljar_core::protocol::{FAILED, INVALID_PARAMS, RpcError};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
+
+/// An answer.
+pub(super) fn json(value: &impl Serialize) -> Result<Box<RawValue>, RpcError> {
+    to_raw_value(value).map_err(|error| RpcError::new(FAILED, error.to_string()))
+}
+
+/// Parameters, or an answer, as what they should be.
+pub(super) fn read<T: DeserializeOwned>(params: &RawValue) -> Result<T, RpcError> {
+    serde_json::from_str(params.get())
+        .map_err(|error| RpcError::new(INVALID_PARAMS, format!("params: {error}")))
+}
 
 /// A number of an object.
 pub(super) fn number(params: &RawValue, name: &str) -> Result<u64, RpcError> {

@@ -13,6 +13,7 @@ use belljar_core::protocol::methods::CreateParams;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, watch};
 use tokio::time::timeout;
 
+use super::budget::Budget;
 use super::client::Client;
 use super::errors::{busy, not_here};
 use super::limits::{Limits, seconds};
@@ -22,6 +23,8 @@ pub(super) struct Hub {
     pub(super) limits: Limits,
     pub(super) counters: Counters,
     pub(super) slots: Vec<Slot>,
+    /// What waits for clients or of them.
+    pub(super) budget: Arc<Budget>,
     pub(super) confined: bool,
     /// What confines workers, as the last that started told.
     pub(super) layers: Mutex<Vec<String>>,
@@ -125,6 +128,7 @@ impl Hub {
         Self {
             counters: Counters::default(),
             slots: slots.collect(),
+            budget: Budget::new(limits.buffered_bytes),
             confined,
             layers: Mutex::default(),
             started: Instant::now(),

@@ -28,6 +28,8 @@ pub struct Limits {
     pub inbound_bytes: usize,
     /// Bytes towards one client that it has not read; then it is disconnected.
     pub outbound_bytes: usize,
+    /// Bytes of all clients together that wait, in both directions.
+    pub buffered_bytes: usize,
     /// Until a client has sent its first whole line.
     pub handshake_seconds: f64,
     /// From a line's first byte to its last.
@@ -61,6 +63,7 @@ impl Default for Limits {
             // Two of the longest messages.
             inbound_bytes: 128 * MIB,
             outbound_bytes: 128 * MIB,
+            buffered_bytes: 1024 * MIB,
             handshake_seconds: 10.0,
             line_seconds: 30.0,
             ping_seconds: 1.0,

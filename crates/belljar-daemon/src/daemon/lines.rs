@@ -1,14 +1,24 @@
 //! Lines of a stream that many wait for, of bounded length and bounded patience.
 
 use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use belljar_core::limits::MAX_MESSAGE_BYTES;
-use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader, ReadBuf};
+use tokio::net::UnixStream;
 use tokio::time::{Instant, timeout_at};
+
+use super::budget::Budget;
+
+/// Read at once.
+const BUFFER_BYTES: usize = 64 * 1024;
 
 pub(super) struct Lines<R> {
     input: BufReader<R>,
+    budget: Arc<Budget>,
 }
 
 /// What was read.
@@ -16,7 +26,7 @@ pub(super) struct Lines<R> {
 pub(super) enum Heard {
     /// A line that is not empty, without its end.
     Line(Vec<u8>),
-    /// One that was too long; all of it is gone.
+    /// One that was too long, for itself or beside all the others; all of it is gone.
     TooLong,
     /// It took too long.
     Silence,
@@ -34,14 +44,15 @@ pub(super) struct Patience {
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    pub(super) fn new(input: R) -> Self {
-        Self { input: BufReader::with_capacity(64 * 1024, input) }
+    pub(super) fn new(input: R, budget: Arc<Budget>) -> Self {
+        Self { input: BufReader::with_capacity(BUFFER_BYTES, input), budget }
     }
 
     pub(super) async fn next(&mut self, patience: Patience) -> io::Result<Heard> {
         let begin = patience.first.map(|first| Instant::now() + first);
         loop {
             let mut line = Vec::new();
+            let mut held = self.budget.hold();
             let (mut too_long, mut until) = (false, begin);
             loop {
                 let part = match until {
@@ -57,6 +68,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 let end = part.iter().position(|byte| *byte == b'\n');
                 let text = part.get(..end.unwrap_or(part.len())).unwrap_or_default();
                 too_long |= line.len() + text.len() > MAX_MESSAGE_BYTES;
+                // Most lines come at once and are gone at once.
+                too_long |= end.is_none() && !held.more(text.len());
                 if too_long {
                     line = Vec::new();
                 } else {
@@ -76,6 +89,33 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             }
             if !line.trim_ascii().is_empty() {
                 return Ok(Heard::Line(line));
+            }
+        }
+    }
+}
+
+/// A shared stream, read.
+pub(super) struct Reading<'a>(pub(super) &'a UnixStream);
+
+impl AsyncRead for Reading<'_> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            match self.0.poll_read_ready(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(())) => {}
+            }
+            match self.0.try_read(buffer.initialize_unfilled()) {
+                Ok(read) => {
+                    buffer.advance(read);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
             }
         }
     }

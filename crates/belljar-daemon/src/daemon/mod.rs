@@ -12,6 +12,7 @@
 //! client ([`seat`]) knows where it lives, and brings a named session back where it does not live any
 //! more.
 
+mod budget;
 mod client;
 mod control;
 mod errors;

@@ -9,6 +9,8 @@ use rustix::net::{Shutdown, shutdown};
 use tokio::net::UnixStream;
 use tokio::sync::Notify;
 
+use super::budget::{Budget, Held};
+
 pub(super) struct Outbox {
     stream: Arc<UnixStream>,
     max_bytes: usize,
@@ -17,12 +19,12 @@ pub(super) struct Outbox {
     changed: Notify,
 }
 
-#[derive(Default)]
 struct State {
     queue: VecDeque<Vec<u8>>,
     /// What was written of the first.
     written: usize,
     bytes: usize,
+    held: Held,
     closed: bool,
 }
 
@@ -36,8 +38,15 @@ pub(super) enum Unsent {
 }
 
 impl Outbox {
-    pub(super) fn new(stream: Arc<UnixStream>, max_bytes: usize) -> Self {
-        Self { stream, max_bytes, state: Mutex::default(), changed: Notify::new() }
+    pub(super) fn new(stream: Arc<UnixStream>, max_bytes: usize, budget: &Arc<Budget>) -> Self {
+        let state = State {
+            queue: VecDeque::new(),
+            written: 0,
+            bytes: 0,
+            held: budget.hold(),
+            closed: false,
+        };
+        Self { stream, max_bytes, state: Mutex::new(state), changed: Notify::new() }
     }
 
     /// Writes as much as the socket takes now; [`Outbox::run`] writes the rest.
@@ -47,6 +56,7 @@ impl Outbox {
             return Err(Unsent::Closed);
         }
         state.bytes += line.len();
+        let room = state.held.more(line.len());
         state.queue.push_back(line);
         // A queue is somebody's who waits for the socket.
         if state.queue.len() == 1 {
@@ -58,7 +68,7 @@ impl Outbox {
                 }
             }
         }
-        if state.bytes > self.max_bytes {
+        if state.bytes > self.max_bytes || (!room && !state.queue.is_empty()) {
             self.end(&mut state);
             return Err(Unsent::Full);
         }
@@ -112,6 +122,7 @@ impl Outbox {
     fn end(&self, state: &mut State) {
         state.closed = true;
         state.queue.clear();
+        state.held.less(state.bytes);
         state.bytes = 0;
         let _ = shutdown(&*self.stream, Shutdown::Both);
         self.changed.notify_one();
@@ -122,7 +133,9 @@ impl Outbox {
             let rest = line.get(state.written..).unwrap_or_default();
             match self.stream.try_write(rest) {
                 Ok(written) if written == rest.len() => {
-                    state.bytes = state.bytes.saturating_sub(line.len());
+                    let bytes = line.len();
+                    state.bytes = state.bytes.saturating_sub(bytes);
+                    state.held.less(bytes);
                     state.written = 0;
                     state.queue.pop_front();
                 }

@@ -14,12 +14,13 @@ use serde_json::value::RawValue;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep;
 
-use super::client::{Charge, Client, Kept, json, read};
+use super::client::{Charge, Client, Kept};
 use super::errors::{request_lost, sandbox_lost};
+use super::fields::{self, json, read};
 use super::hub::{Guard, Hub, Turn};
 use super::limits::seconds;
+use super::transfer;
 use super::worker::{Answer, Lost, Worker};
-use super::{fields, transfer};
 
 /// After this a worker is asked again to stop something: what was about to begin did not hear it.
 const CANCEL_AGAIN: Duration = Duration::from_millis(100);
@@ -130,11 +131,8 @@ pub(super) fn create(
 impl Life {
     async fn begin(mut self, id: Id, inbox: mpsc::Receiver<Ask>) {
         let client = Arc::clone(&self.seat.client);
-        let made = tokio::select! {
-            made = self.settle() => made,
-            () = client.gone() => return,
-        };
-        match made {
+        // Also for a client that is gone: what is made has to be ended.
+        match self.settle().await {
             Ok(created) => {
                 self.hub.counters.sandboxes.add();
                 client.answer(&id, json(&Created { sandbox: self.seat.number, ..created }));

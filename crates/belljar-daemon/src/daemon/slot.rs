@@ -12,10 +12,11 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::time::{sleep, timeout};
 
+use super::budget::Budget;
 use super::hub::{Hub, Slot};
 use super::launch::{Launch, Process, Started};
 use super::limits::seconds;
-use super::lines::{Heard, Lines, Patience};
+use super::lines::{Heard, Lines, Patience, Reading};
 use super::worker::{Lost, Worker};
 
 /// Between a worker's end and the next one's start. Longer each time when none becomes ready.
@@ -122,7 +123,7 @@ async fn end(process: Process, patience: Duration) {
 
 /// Takes in what the worker says, until it says no more.
 async fn listen(worker: &Arc<Worker>, stream: &UnixStream) -> String {
-    let mut lines = Lines::new(super::client::Reading(stream));
+    let mut lines = Lines::new(Reading(stream), Budget::new(usize::MAX));
     loop {
         match lines.next(Patience::default()).await {
             Ok(Heard::Line(line)) => {

@@ -8,7 +8,8 @@ use belljar_core::protocol::methods::{
 };
 use belljar_core::protocol::{FAILED, RpcError};
 
-use super::client::{Client, Kept, read};
+use super::client::{Client, Kept};
+use super::fields::read;
 use super::worker::{Lost, Worker};
 
 /// The number a client's snapshot has in that worker, which gets a copy if it has none.

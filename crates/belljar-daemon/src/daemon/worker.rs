@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
+use super::budget::Budget;
 use super::client::Client;
 use super::fields;
 use super::outbox::Outbox;
@@ -62,7 +63,7 @@ impl Worker {
             started: Instant::now(),
             running: AtomicUsize::new(0),
             load: AtomicUsize::new(0),
-            outbox: Outbox::new(stream, MAX_UNREAD_BYTES),
+            outbox: Outbox::new(stream, MAX_UNREAD_BYTES, &Budget::new(MAX_UNREAD_BYTES)),
             lost: AtomicBool::new(false),
             state: Mutex::default(),
         }

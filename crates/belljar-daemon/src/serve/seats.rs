@@ -1,6 +1,7 @@
 //! Which sandboxes a connection has, and how each is reached.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -14,13 +15,14 @@ use super::seat::Ask;
 
 pub(super) struct Seats {
     max: usize,
+    /// Looked at before every request, without waiting for whoever holds the rest.
+    closed: AtomicBool,
     known: Mutex<Known>,
 }
 
 #[derive(Default)]
 struct Known {
     last: SandboxId,
-    closed: bool,
     seats: BTreeMap<SandboxId, Seat>,
     /// Those that end, or have ended.
     ending: Vec<JoinHandle<()>>,
@@ -36,14 +38,14 @@ pub(super) struct Seat {
 
 impl Seats {
     pub(super) fn new(max: usize) -> Self {
-        Self { max, known: Mutex::default() }
+        Self { max, closed: AtomicBool::new(false), known: Mutex::default() }
     }
 
     /// A number for a new sandbox.
     pub(super) fn reserve(&self) -> Result<SandboxId, RpcError> {
         let mut known = self.known();
         known.ending.retain(|thread| !thread.is_finished());
-        if known.closed || known.seats.len() >= self.max {
+        if self.is_closed() || known.seats.len() >= self.max {
             return Err(busy(&format!("there are {} sandboxes, and no more may be", self.max)));
         }
         known.last += 1;
@@ -59,7 +61,7 @@ impl Seats {
     ) -> Result<(), RpcError> {
         let mut known = self.known();
         let seat = start()?;
-        if known.closed {
+        if self.is_closed() {
             known.ending.push(seat.thread);
         } else {
             known.seats.insert(number, seat);
@@ -68,7 +70,7 @@ impl Seats {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.known().closed
+        self.closed.load(Ordering::Acquire)
     }
 
     /// A sandbox has ended.
@@ -81,9 +83,9 @@ impl Seats {
 
     pub(super) fn ask(&self, ask: Ask) -> Result<(), RpcError> {
         let number = ask.wish.sandbox();
-        let known = self.known();
-        let seat = known.seats.get(&number).ok_or_else(|| unknown("sandbox", number))?;
-        seat.asks.try_send(ask).map_err(|error| match error {
+        let asks = self.known().seats.get(&number).map(|seat| seat.asks.clone());
+        let asks = asks.ok_or_else(|| unknown("sandbox", number))?;
+        asks.try_send(ask).map_err(|error| match error {
             TrySendError::Full(_) => busy("too many requests wait for this sandbox"),
             TrySendError::Disconnected(_) => unknown("sandbox", number),
         })
@@ -102,7 +104,7 @@ impl Seats {
     pub(super) fn close(&self) {
         let threads: Vec<_> = {
             let mut known = self.known();
-            known.closed = true;
+            self.closed.store(true, Ordering::Release);
             let seats = std::mem::take(&mut known.seats);
             let mut threads = std::mem::take(&mut known.ending);
             for seat in seats.into_values() {

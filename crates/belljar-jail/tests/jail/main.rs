@@ -19,5 +19,6 @@ mod limits;
 mod network;
 mod processes;
 mod programs;
+mod sealed;
 mod syscalls;
 mod zygote;

@@ -197,7 +197,7 @@ fn sessions_idle_for_too_long_are_pruned() {
     let mut old = make(&store, "old");
     old.record.last_used_unix = 1000;
     let write = |session: &Session| {
-        session.record.write(&session.dir.join(RECORD_FILE), Durability::Disk).unwrap()
+        session.record.write(&session.dir.join(RECORD_FILE), Durability::Disk).unwrap();
     };
     write(&old);
     let mut waiting = make(&store, "waiting");
