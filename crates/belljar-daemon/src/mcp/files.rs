@@ -28,7 +28,11 @@ impl Caller {
             offset: wanted.offset,
             length: Some(wanted.length.unwrap_or(DEFAULT_READ_BYTES).min(MAX_CHUNK_BYTES)),
         };
-        let Chunk { data, bytes } = self.ask(&session, FILES_READ, &params).await?;
+        let Chunk { data, bytes, link } = self.ask(&session, FILES_READ, &params).await?;
+        if let Some(target) = link {
+            return Err(Problem::new(format!("{} is a link to {target:?}", wanted.path))
+                .hint("read what it leads to"));
+        }
         let part = STANDARD
             .decode(&data)
             .map_err(|error| Problem::new(format!("the file came as nonsense: {error}")))?;
@@ -67,6 +71,8 @@ impl Caller {
             path: wanted.path.clone(),
             data: STANDARD.encode(data),
             append: false,
+            link: None,
+            directory: false,
         };
         self.ask::<()>(&session, FILES_WRITE, &params).await?;
         let told = format!("{bytes} bytes written to {}", wanted.path);
