@@ -125,7 +125,8 @@ import os, socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.bind(sys.argv[1])
 s.listen()
-os.dup2(s.fileno(), 3, inheritable=True)
+os.dup2(s.fileno(), 3)
+os.set_inheritable(3, True)
 os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))
 os.execv(sys.argv[2], sys.argv[2:])
 ";
