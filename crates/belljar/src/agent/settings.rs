@@ -289,7 +289,7 @@ mod tests {
         let policy = &settings.policy;
         assert_eq!((policy.timeout_seconds, policy.memory_bytes), (5.0, 64 * MIB));
         assert_eq!(policy.stdout_max_bytes, 64 * KIB);
-        assert_eq!(policy.block_imports, ["ctypes", "os", "shutil", "socket", "subprocess"]);
+        assert_eq!(policy.block_imports, ["ctypes", "os", "subprocess", "shutil", "socket"]);
         assert_eq!(settings.store_code, StoreCode::Never);
         assert_eq!(settings.languages, [RuntimeType::Python]);
         assert!(settings.docker.fallback);
