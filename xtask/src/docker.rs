@@ -155,7 +155,11 @@ fn install() -> anyhow::Result<()> {
     }
     ensure!(find("apt-get").is_some(), "{} missing, and there is no apt-get", missing.join(", "));
     println!("installing {}", missing.join(", "));
-    run(Command::new("apt-get").args(["install", "--yes", "--quiet"]).args(&missing))
+    // A new machine may not know yet what there is.
+    run(Command::new("apt-get").args(["update", "--quiet"]))?;
+    let mut install = Command::new("apt-get");
+    install.env("DEBIAN_FRONTEND", "noninteractive");
+    run(install.args(["install", "--yes", "--quiet"]).args(&missing))
 }
 
 /// A small system with Python as a tar file, and whether it was made just now.
