@@ -5,6 +5,8 @@
 
 mod compare;
 #[cfg(target_os = "linux")]
+mod daemon;
+#[cfg(target_os = "linux")]
 mod docker;
 mod measure;
 #[cfg(target_os = "linux")]
@@ -96,6 +98,8 @@ pub fn run(settings: &Settings, progress: &dyn Fn(&str)) -> Result<Report, Bench
         pyodide::measure(settings, &mut report)?;
         progress("Docker");
         docker::measure(settings, &mut report)?;
+        progress("the daemon");
+        daemon::measure(settings, &mut report)?;
     }
     progress("processor");
     report.extend(bench.kernels(native.as_ref())?);

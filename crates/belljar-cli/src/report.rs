@@ -150,46 +150,36 @@ mod tests {
 
     #[test]
     fn every_stop_is_explained_with_a_way_out() {
-        let shown: Vec<String> = [
-            Stop::Timeout,
-            Stop::OutOfFuel,
-            Stop::OutOfMemory,
-            Stop::OutputLimit,
-            Stop::Quota,
-            Stop::Blocked,
-            Stop::Cancelled,
-            Stop::Suspended,
-            Stop::Crashed,
-        ]
-        .into_iter()
-        .map(|stop| {
-            let meta = Meta {
-                blocked_imports: vec!["subprocess".into()],
-                resource_limits: ResourceLimits {
-                    fuel_budget: Some(2_000_000_000),
-                    memory_bytes: Some(64 << 20),
-                    timeout_seconds: 30.0,
-                    stdout_max_bytes: 2_000_000,
-                    stderr_max_bytes: 1_000_000,
-                    workspace_max_bytes: Some(256 << 20),
-                    workspace_max_files: Some(10_000),
-                    ..ResourceLimits::default()
-                },
-                session_id: Some("work".into()),
-                ..Meta::default()
-            };
-            let mut result = SandboxResult::new(Outcome::Stopped(stop, None), meta);
-            result.pending_calls = vec![ToolCall {
-                id: 3,
-                name: "approve".into(),
-                args: vec!["deploy".into()],
-                ..ToolCall::default()
-            }];
-            result.duration_ms = 333.0;
-            let (message, hint) = explanation(&result).unwrap();
-            format!("{message}\n    hint: {hint}")
-        })
-        .collect();
+        let shown: Vec<String> = Stop::ALL
+            .into_iter()
+            .map(|stop| {
+                let meta = Meta {
+                    blocked_imports: vec!["subprocess".into()],
+                    resource_limits: ResourceLimits {
+                        fuel_budget: Some(2_000_000_000),
+                        memory_bytes: Some(64 << 20),
+                        timeout_seconds: 30.0,
+                        stdout_max_bytes: 2_000_000,
+                        stderr_max_bytes: 1_000_000,
+                        workspace_max_bytes: Some(256 << 20),
+                        workspace_max_files: Some(10_000),
+                        ..ResourceLimits::default()
+                    },
+                    session_id: Some("work".into()),
+                    ..Meta::default()
+                };
+                let mut result = SandboxResult::new(Outcome::Stopped(stop, None), meta);
+                result.pending_calls = vec![ToolCall {
+                    id: 3,
+                    name: "approve".into(),
+                    args: vec!["deploy".into()],
+                    ..ToolCall::default()
+                }];
+                result.duration_ms = 333.0;
+                let (message, hint) = explanation(&result).unwrap();
+                format!("{message}\n    hint: {hint}")
+            })
+            .collect();
         insta::assert_snapshot!(shown.join("\n"));
     }
 }

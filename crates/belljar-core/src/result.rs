@@ -82,6 +82,19 @@ pub enum Stop {
 }
 
 impl Stop {
+    /// Every one.
+    pub const ALL: [Self; 9] = [
+        Self::Timeout,
+        Self::OutOfFuel,
+        Self::OutOfMemory,
+        Self::OutputLimit,
+        Self::Quota,
+        Self::Blocked,
+        Self::Cancelled,
+        Self::Suspended,
+        Self::Crashed,
+    ];
+
     const fn status(self) -> Status {
         match self {
             Self::Timeout => Status::Timeout,
@@ -421,16 +434,7 @@ mod tests {
 
     #[test]
     fn every_stop_is_a_failure_with_exit_code_minus_one() {
-        for stop in [
-            Stop::Timeout,
-            Stop::OutOfFuel,
-            Stop::OutOfMemory,
-            Stop::OutputLimit,
-            Stop::Quota,
-            Stop::Cancelled,
-            Stop::Suspended,
-            Stop::Crashed,
-        ] {
+        for stop in Stop::ALL.into_iter().filter(|stop| *stop != Stop::Blocked) {
             let result = SandboxResult::new(Outcome::Stopped(stop, None), Meta::default());
             assert!(!result.success());
             assert_eq!(result.exit_code(), STOPPED_EXIT_CODE);

@@ -10,5 +10,6 @@
 pub mod client;
 #[cfg(unix)]
 pub mod daemon;
+mod gathered;
 pub mod mcp;
 pub mod serve;

@@ -18,4 +18,3 @@ mod harness;
 mod life;
 mod load;
 mod sharing;
-mod speed;

@@ -18,7 +18,11 @@ struct Raw {
 
 impl Raw {
     fn start() -> Self {
-        let mut child = belljar(&["mcp"])
+        Self::begin(&mut belljar(&["mcp"]))
+    }
+
+    fn begin(program: &mut Command) -> Self {
+        let mut child = program
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -108,18 +112,7 @@ fn a_line_without_an_end_is_not_kept() {
 fn an_end_in_the_middle_of_something_leaves_nothing_behind() {
     let temporary = tempfile::tempdir().unwrap();
     for ending in ["input", "signal"] {
-        let mut child = belljar(&["mcp"])
-            .env("TMPDIR", temporary.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let mut client = Raw { input: child.stdin.take(), output, child };
-        client.say(&initialize());
-        client.hear();
-        client.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
+        let mut client = Raw::begin(belljar(&["mcp"]).env("TMPDIR", temporary.path()));
         client.call(1, "create_session", json!({"session_id": "s"}));
         client.ask(2, "execute_code", &json!({"session_id": "s", "code": "while True: pass"}));
         std::thread::sleep(Duration::from_millis(500));

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use belljar_core::limits::MAX_MESSAGE_BYTES;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::time::{Instant, timeout_at};
 
 use super::budget::Budget;
+use crate::gathered::{Ended, Gathered};
 
 /// Read at once.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -51,9 +51,9 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     pub(super) async fn next(&mut self, patience: Patience) -> io::Result<Heard> {
         let begin = patience.first.map(|first| Instant::now() + first);
         loop {
-            let mut line = Vec::new();
+            let mut line = Gathered::default();
             let mut held = self.budget.hold();
-            let (mut too_long, mut until) = (false, begin);
+            let mut until = begin;
             loop {
                 let part = match until {
                     None => self.input.fill_buf().await?,
@@ -65,30 +65,19 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 if part.is_empty() {
                     return Ok(Heard::End);
                 }
-                let end = part.iter().position(|byte| *byte == b'\n');
-                let text = part.get(..end.unwrap_or(part.len())).unwrap_or_default();
-                too_long |= line.len() + text.len() > MAX_MESSAGE_BYTES;
-                // Most lines come at once and are gone at once.
-                too_long |= end.is_none() && !held.more(text.len());
-                if too_long {
-                    line = Vec::new();
-                } else {
-                    line.extend_from_slice(text);
-                }
-                let used = text.len() + usize::from(end.is_some());
+                let (used, ended) = line.take(part, |bytes| held.more(bytes));
                 self.input.consume(used);
-                if end.is_some() {
+                if ended {
                     break;
                 }
                 if until == begin {
                     until = patience.rest.map(|rest| Instant::now() + rest);
                 }
             }
-            if too_long {
-                return Ok(Heard::TooLong);
-            }
-            if !line.trim_ascii().is_empty() {
-                return Ok(Heard::Line(line));
+            match line.end() {
+                Ended::Line(line) => return Ok(Heard::Line(line)),
+                Ended::TooLong => return Ok(Heard::TooLong),
+                Ended::Empty => {}
             }
         }
     }

@@ -22,8 +22,9 @@ use belljar_core::protocol::{
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use crate::gathered::Ended;
 use calls::Calls;
-use lines::{Lines, Read as ReadLine};
+use lines::Lines;
 use outgoing::Outgoing;
 use seat::{Ask, Wish};
 use seats::Seats;
@@ -82,12 +83,13 @@ pub fn serve(
     let mut lines = Lines::new(input);
     let outcome = loop {
         match lines.next() {
-            Ok(ReadLine::Line(line)) => server.hear(&line),
-            Ok(ReadLine::TooLong) => server.complain(&RpcError::new(
+            Ok(Some(Ended::Line(line))) => server.hear(&line),
+            Ok(Some(Ended::Empty)) => {}
+            Ok(Some(Ended::TooLong)) => server.complain(&RpcError::new(
                 INVALID_REQUEST,
                 "the message is longer than any may be, and was passed over",
             )),
-            Ok(ReadLine::End) => break Ok(()),
+            Ok(None) => break Ok(()),
             Err(error) => break Err(error),
         }
     };

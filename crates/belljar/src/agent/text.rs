@@ -332,19 +332,8 @@ mod tests {
 
     #[test]
     fn every_stop_has_a_suggestion_of_its_own() {
-        let stops = [
-            Stop::Timeout,
-            Stop::OutOfFuel,
-            Stop::OutOfMemory,
-            Stop::OutputLimit,
-            Stop::Quota,
-            Stop::Blocked,
-            Stop::Cancelled,
-            Stop::Suspended,
-            Stop::Crashed,
-        ];
         let shown =
-            stops.map(|stop| text(&SandboxResult::new(Outcome::Stopped(stop, None), meta())));
+            Stop::ALL.map(|stop| text(&SandboxResult::new(Outcome::Stopped(stop, None), meta())));
         insta::assert_snapshot!(shown.join("\n\n"));
     }
 

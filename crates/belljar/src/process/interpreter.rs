@@ -21,8 +21,9 @@ use super::launch::{Ended, Launched, Process};
 use super::pipes::{Bell, Broken, Got, Lines, Stream};
 use super::wire::Wire;
 
-/// How long a process whose channel is closed may take to end by itself.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+/// How long a process whose channel is closed may take to end by itself. Only one that closed it and
+/// lives on costs this; for all others the true end is worth more than a moment on a busy machine.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Messages that are read before the clock is looked at again.
 const MESSAGES_AT_ONCE: usize = 64;
@@ -324,8 +325,8 @@ impl Interpreter {
 
     /// Sends what tools have answered, and has the bell rung when the next one does.
     fn answer_calls(&mut self) -> Result<(), Broken> {
-        let arrived = self.desk.inbox().poll(&self.bell.waker());
-        if let Some(arrived) = arrived {
+        // The bell is remembered only when nothing was there.
+        while let Some(arrived) = self.desk.inbox().poll(&self.bell.waker()) {
             self.desk.sort(arrived, None);
         }
         for (id, outcome) in self.desk.take_ended() {
