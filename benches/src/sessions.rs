@@ -113,8 +113,8 @@ impl<'a> Sessions<'a> {
     }
 
     /// Forks of sessions that changed different amounts of memory. Like a fresh sandbox, a fork
-    /// takes the memory of one that is gone where it can; a row of its own shows what it costs when
-    /// all are kept.
+    /// takes the memory and the empty directory of one that is gone where it can; a row of its own
+    /// shows what it costs when all are kept.
     pub fn forks(&self) -> Result<Vec<Row>, BenchError> {
         let mut rows = Vec::new();
         for megabytes in [1, 10, 30] {
@@ -126,7 +126,7 @@ impl<'a> Sessions<'a> {
             rows.push(
                 Row::new(format!("fork, {megabytes} MB changed"), times.p50(), "ms")
                     .p99(times.p99())
-                    .against("making its directory", self.directory_times()?.p50()),
+                    .against("making a directory", self.directory_times()?.p50()),
             );
             if megabytes == 30 {
                 let mut fork = session.fork()?;
@@ -142,8 +142,8 @@ impl<'a> Sessions<'a> {
         Ok(rows)
     }
 
-    /// Every fork gets a directory of its own. What that costs is the file system's affair, and
-    /// varies more than everything else a fork does.
+    /// What a fork pays when no empty directory is left for it. That is the file system's affair,
+    /// and varies more than everything else a fork does.
     fn directory_times(&self) -> Result<Times, BenchError> {
         let mut times = Times::default();
         let mut kept = Vec::new();

@@ -1,6 +1,7 @@
 //! The wasm backend: interpreters inside the embedded WebAssembly engine.
 
 mod failure;
+mod fork_directories;
 mod guests;
 mod host;
 mod outcome;

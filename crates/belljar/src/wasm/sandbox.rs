@@ -2,13 +2,14 @@
 
 use std::marker::PhantomData;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use belljar_core::{
     ExecutionPolicy, GuestError, RuntimeType, SandboxError, SandboxResult, ToolAnswer, ToolCall,
 };
 use belljar_host::{Completions, Variable};
-use tempfile::TempDir;
 
+use super::fork_directories::{ForkDirectories, ForkDirectory};
 use super::host::{DEFAULT_CODE_NAME, Links, RunOptions, WasmHost, run_examined};
 use super::session::Session;
 use crate::CancelHandle;
@@ -59,8 +60,10 @@ pub struct WasmSandbox<L> {
     cancel: CancelHandle,
     host: Option<WasmHost>,
     session: Option<Session>,
-    /// Removed when the sandbox is: the workspace of a fork.
-    own_workspace: Option<TempDir>,
+    /// Given up when the sandbox is: the workspace of a fork.
+    own_workspace: Option<ForkDirectory>,
+    /// For its forks.
+    fork_directories: Arc<ForkDirectories>,
     language: PhantomData<L>,
 }
 
@@ -103,6 +106,7 @@ impl<L: Language> WasmSandbox<L> {
             host: None,
             session: None,
             own_workspace: None,
+            fork_directories: Arc::default(),
             language: PhantomData,
         })
     }
@@ -162,7 +166,7 @@ impl<L: Language> WasmSandbox<L> {
     }
 
     /// A sandbox of its own kind with another workspace, which it owns.
-    fn beside(&self, workspace: TempDir) -> Self {
+    fn beside(&self, workspace: ForkDirectory) -> Self {
         let mut plan = self.plan.clone();
         plan.workspace = workspace.path().to_owned();
         if let Some(mount) = plan.mounts.first_mut() {
@@ -180,6 +184,7 @@ impl<L: Language> WasmSandbox<L> {
             host: None,
             session: None,
             own_workspace: Some(workspace),
+            fork_directories: Arc::clone(&self.fork_directories),
             language: PhantomData,
         }
     }
@@ -303,7 +308,7 @@ impl<L: Language> Sandbox for WasmSandbox<L> {
     fn fork(&mut self) -> Result<Box<dyn Sandbox>, SandboxError> {
         let (session, _) = self.session("a fork")?;
         let (frozen, cells) = (session.freeze()?, session.cells());
-        let workspace = workspace_files::temporary()?;
+        let workspace = self.fork_directories.take()?;
         workspace_files::copy(&self.base.workspace, workspace.path())?;
         let mut fork = self.beside(workspace);
         let host = load(&mut fork.host, &fork.plan, &fork.cache_dir, &fork.cancel, &fork.links)?;
