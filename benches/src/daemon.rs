@@ -60,10 +60,9 @@ pub fn measure(settings: &Settings, report: &mut Report) -> Result<(), BenchErro
     }
     for clients in CLIENTS {
         let (rate, latency) = together(&through, clients, rounds * 2)?;
-        report.push(
-            Row::new(format!("daemon: fresh, {clients} clients at once"), rate, "/s")
-                .against("in ms each", latency.p50()),
-        );
+        let what = format!("daemon: fresh, {clients} clients at once");
+        report.push(Row::new(what.clone(), latency.p50(), "ms").p99(latency.p99()));
+        report.push(Row::new(format!("{what}, together"), rate, "/s"));
     }
     Ok(())
 }
@@ -109,14 +108,14 @@ fn together(
 }
 
 /// A daemon of the bench's own. Dropping it ends it, and its workers with it.
-struct Daemon {
+pub(crate) struct Daemon {
     child: Child,
     socket: std::path::PathBuf,
 }
 
 impl Daemon {
     /// The error says why there is none.
-    fn start(program: &Path, place: &Path, settings: &Settings) -> Result<Self, String> {
+    pub(crate) fn start(program: &Path, place: &Path, settings: &Settings) -> Result<Self, String> {
         let socket = place.join("run/daemon.sock");
         let child = Command::new(program)
             .args(["daemon", "start", "--foreground", "--cache"])
@@ -143,7 +142,12 @@ impl Daemon {
         }
     }
 
-    fn config(&self, like: &SandboxConfig) -> SandboxConfig {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The same through this daemon.
+    pub(crate) fn config(&self, like: &SandboxConfig) -> SandboxConfig {
         let socket = Some(self.socket.clone());
         SandboxConfig { backend: Backend::Daemon, socket, ..like.clone() }
     }

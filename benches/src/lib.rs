@@ -15,13 +15,17 @@ mod native;
 mod pyodide;
 mod report;
 mod sessions;
+#[cfg(target_os = "linux")]
+mod soak;
 mod timing;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use belljar::{Home, SandboxError};
 
 pub use report::{Report, Row};
+#[cfg(target_os = "linux")]
+pub use soak::{Soak, soak};
 
 /// How much to measure.
 #[derive(Clone, Debug)]
@@ -51,12 +55,19 @@ pub enum BenchError {
     Io(#[from] std::io::Error),
 }
 
+/// The release build of the command-line program, if there is one.
+#[must_use]
+pub fn release_program() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
+    Some(root.join("target/release/belljar")).filter(|path| path.is_file())
+}
+
 /// Restores a session that awaits a tool, answers and runs it to its end, in a process that has not
 /// done anything yet. Gives the milliseconds it took.
 ///
 /// # Errors
 /// When it cannot be resumed.
-pub fn resume_once(settings: &Settings, snapshot: &std::path::Path) -> Result<f64, BenchError> {
+pub fn resume_once(settings: &Settings, snapshot: &Path) -> Result<f64, BenchError> {
     sessions::Sessions::new(settings).resume_once(snapshot)
 }
 

@@ -87,6 +87,11 @@ impl RpcError {
     pub fn new(code: i32, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
+
+    fn capped(mut self) -> Self {
+        self.message.truncate(self.message.floor_char_boundary(MAX_ERROR_MESSAGE_BYTES));
+        self
+    }
 }
 
 #[derive(Deserialize)]
@@ -125,7 +130,8 @@ impl Message {
         }
         let raw: RawMessage = serde_json::from_slice(line).map_err(|error| {
             let code = if error.is_data() { INVALID_REQUEST } else { PARSE_ERROR };
-            RpcError::new(code, format!("no JSON-RPC message: {error}"))
+            // It may quote what was sent.
+            RpcError::new(code, format!("no JSON-RPC message: {error}")).capped()
         })?;
         let invalid = |why: &str| Err(RpcError::new(INVALID_REQUEST, why));
         if raw.jsonrpc != "2.0" {
@@ -141,9 +147,8 @@ impl Message {
             (Some(id), Some(method), None, None) => Ok(Self::Request { id, method, params }),
             (None, Some(method), None, None) => Ok(Self::Notification { method, params }),
             (Some(id), None, Some(result), None) => Ok(Self::Response { id, outcome: Ok(result) }),
-            (Some(id), None, None, Some(mut error)) => {
-                error.message.truncate(error.message.floor_char_boundary(MAX_ERROR_MESSAGE_BYTES));
-                Ok(Self::Response { id, outcome: Err(error) })
+            (Some(id), None, None, Some(error)) => {
+                Ok(Self::Response { id, outcome: Err(error.capped()) })
             }
             _ => invalid("a message has either a method, or a result, or an error"),
         }
