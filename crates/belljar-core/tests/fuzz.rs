@@ -121,7 +121,11 @@ fn fuzz(of: &str, reader: fn(&[u8]) -> Result<(), TestCaseError>) {
     let cases = (any::<prop::sample::Index>(), prop::collection::vec(mutation(), 1..8));
     let mut tried = 0u64;
     while Instant::now() < until {
-        let mut runner = TestRunner::new(Config { cases: CASES, ..Config::default() });
+        let mut runner = TestRunner::new(Config {
+            cases: CASES,
+            failure_persistence: None,
+            ..Config::default()
+        });
         let outcome = runner.run(&cases, |(seed, mutations)| {
             let mut text = seed.get(&corpus).clone();
             mutations.iter().for_each(|mutation| mutation.apply(&mut text, &corpus));
