@@ -1,19 +1,16 @@
-//! Building the guests: what a shell recipe leaves becomes `guests/dist/`.
+//! The guests: whether what is shipped fits its recipe, and building it again.
+//!
+//! Building needs the engine and a compressor. They are a feature of this crate, so that everything
+//! else here is built at once and shares what it is built of with the tests.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context, bail, ensure};
-use belljar_wasm::{ABI_VERSION, Manifest, Part, bake};
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Deserialize;
 
-use crate::{root, wasm};
-
-/// Slow to make, fast to read; made rarely, read on every first start.
-const COMPRESSION_LEVEL: i32 = 19;
+use crate::root;
 
 #[derive(Subcommand)]
 pub enum Chore {
@@ -39,26 +36,38 @@ impl Which {
     }
 }
 
+/// What is looked at in the manifest of a shipped guest.
+#[derive(Deserialize)]
+struct Shipped {
+    recipe_inputs: String,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Guest {
+pub enum Guest {
     Python,
     Javascript,
 }
 
 pub fn run(chore: &Chore) -> anyhow::Result<()> {
-    let build = root().join("guests/build");
     match chore {
-        Chore::Build(which) => each(which, |guest| {
-            guest.run_recipe(&build)?;
-            guest.write_dist(&guest.bake(&build)?)
-        }),
-        Chore::Bake(which) => each(which, |guest| guest.write_dist(&guest.bake(&build)?)),
         Chore::Check(which) => each(which, Guest::check),
-        Chore::Verify(which) => each(which, |guest| guest.verify(&build.join("verify"))),
+        Chore::Build(_) | Chore::Bake(_) | Chore::Verify(_) => build(chore),
     }
 }
 
-fn each(which: &Which, chore: impl Fn(Guest) -> anyhow::Result<()>) -> anyhow::Result<()> {
+#[cfg(feature = "bake")]
+use crate::bake::run as build;
+
+/// The same once more, with all that it needs.
+#[cfg(not(feature = "bake"))]
+fn build(_chore: &Chore) -> anyhow::Result<()> {
+    let chore: Vec<String> = std::env::args().skip(1).collect();
+    let mut arguments = vec!["run", "--package", "xtask", "--features", "bake", "--"];
+    arguments.extend(chore.iter().map(String::as_str));
+    crate::test::cargo(&arguments)
+}
+
+pub fn each(which: &Which, chore: impl Fn(Guest) -> anyhow::Result<()>) -> anyhow::Result<()> {
     which.guests().into_iter().try_for_each(chore)
 }
 
@@ -67,134 +76,28 @@ pub fn check_all() -> anyhow::Result<()> {
     each(&Which { guest: None }, Guest::check)
 }
 
-/// The output of the shell recipe, next to the wasm.
-#[derive(Deserialize)]
-struct BuildInfo {
-    #[serde(alias = "cpython")]
-    version: String,
-    toolchain: BTreeMap<String, String>,
-    #[serde(default)]
-    libraries: BTreeMap<String, String>,
-    inputs: BTreeMap<String, String>,
-}
-
-struct Built {
-    manifest: Manifest,
-    module: Vec<u8>,
-    image: Vec<u8>,
-}
-
 impl Guest {
-    fn language(self) -> &'static str {
+    pub fn language(self) -> &'static str {
         match self {
             Guest::Python => "python",
             Guest::Javascript => "javascript",
         }
     }
 
-    /// The interpreter, as a component.
-    fn interpreter(self) -> &'static str {
-        match self {
-            Guest::Python => "cpython",
-            Guest::Javascript => "quickjs-ng",
-        }
-    }
-
-    fn folder(self) -> PathBuf {
+    pub fn folder(self) -> PathBuf {
         root().join("guests").join(self.language())
     }
 
-    fn dist(self, extension: &str) -> PathBuf {
+    pub fn dist(self, extension: &str) -> PathBuf {
         root().join("guests/dist").join(format!("{}.{extension}", self.language()))
-    }
-
-    /// Where the recipe leaves what it made.
-    fn out(self, build: &Path) -> PathBuf {
-        match self {
-            Guest::Python => build.join("out"),
-            Guest::Javascript => build.join("out/javascript"),
-        }
-    }
-
-    fn run_recipe(self, build: &Path) -> anyhow::Result<()> {
-        let recipe = self.folder().join("build.sh");
-        let status = Command::new(&recipe)
-            .env("BUILD_DIR", build)
-            .status()
-            .context("cannot run the recipe")?;
-        ensure!(status.success(), "{} failed", recipe.display());
-        Ok(())
-    }
-
-    fn bake(self, build: &Path) -> anyhow::Result<Built> {
-        let out = self.out(build);
-        let read = |name: &str| {
-            let path = out.join(name);
-            let language = self.language();
-            fs::read(&path).with_context(|| {
-                format!("{}: run guests/{language}/build.sh first", path.display())
-            })
-        };
-        let wasm = read(&format!("{}.wasm", self.language()))?;
-        let info: BuildInfo = serde_json::from_slice(&read("build-info.json")?)?;
-        let baked = bake::bake(&wasm, &self.boot_directory(build)?)?;
-        let module = wasm::without_data(&wasm, baked.image.len())?;
-        let manifest = Manifest {
-            abi_version: ABI_VERSION,
-            language: self.language().to_owned(),
-            language_version: info.version.clone(),
-            layout: baked.layout,
-            module: Part::of(&module),
-            image: Part::of(&baked.image),
-            recipe_inputs: self.recipe_inputs()?,
-            components: [(self.interpreter().to_owned(), info.version)]
-                .into_iter()
-                .chain(info.libraries)
-                .chain(info.toolchain)
-                .collect(),
-            downloads: info.inputs,
-        };
-        Ok(Built { manifest, module, image: baked.image })
-    }
-
-    /// What the guest sees at `/boot`: its driver, and Python's library; no compiled leftovers.
-    fn boot_directory(self, build: &Path) -> anyhow::Result<PathBuf> {
-        let boot = build.join("boot").join(self.language());
-        if boot.exists() {
-            fs::remove_dir_all(&boot)?;
-        }
-        let driver = self.folder().join("driver");
-        for file in files_below(&driver)? {
-            let copy = boot.join("driver").join(file.strip_prefix(&driver)?);
-            fs::create_dir_all(copy.parent().context("a file without a folder")?)?;
-            fs::copy(&file, copy)?;
-        }
-        if self == Guest::Python {
-            fs::copy(self.out(build).join("stdlib.zip"), boot.join("stdlib.zip"))?;
-        }
-        Ok(boot)
-    }
-
-    fn write_dist(self, built: &Built) -> anyhow::Result<()> {
-        let compressed = |contents: &[u8]| zstd::encode_all(contents, COMPRESSION_LEVEL);
-        fs::create_dir_all(root().join("guests/dist"))?;
-        fs::write(self.dist("wasm.zst"), compressed(&built.module)?)?;
-        fs::write(self.dist("img.zst"), compressed(&built.image)?)?;
-        fs::write(self.dist("json"), serde_json::to_string_pretty(&built.manifest)? + "\n")?;
-        let (module, image) = (built.module.len(), built.image.len());
-        println!("{}: module {module} bytes, image {image} bytes", self.language());
-        Ok(())
-    }
-
-    fn shipped_manifest(self) -> anyhow::Result<Manifest> {
-        let path = self.dist("json");
-        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        Ok(Manifest::parse(&text)?)
     }
 
     fn check(self) -> anyhow::Result<()> {
         let language = self.language();
-        let (shipped, now) = (self.shipped_manifest()?.recipe_inputs, self.recipe_inputs()?);
+        let path = self.dist("json");
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let Shipped { recipe_inputs: shipped } = serde_json::from_str(&text)?;
+        let now = self.recipe_inputs()?;
         if shipped != now {
             bail!(
                 "the {language} guest was built from another recipe (manifest {shipped}, recipe {now}).\n\
@@ -205,31 +108,8 @@ impl Guest {
         Ok(())
     }
 
-    fn verify(self, scratch: &Path) -> anyhow::Result<()> {
-        if scratch.exists() {
-            fs::remove_dir_all(scratch)?;
-        }
-        fs::create_dir_all(scratch)?;
-        self.run_recipe(scratch)?;
-        let (built, shipped) = (self.bake(scratch)?.manifest, self.shipped_manifest()?);
-        ensure!(
-            built.module == shipped.module,
-            "the module differs: {:?} {:?}",
-            built.module,
-            shipped.module
-        );
-        ensure!(
-            built.image == shipped.image,
-            "the image differs: {:?} {:?}",
-            built.image,
-            shipped.image
-        );
-        println!("a build from nothing gives the same {} module and image", self.language());
-        Ok(())
-    }
-
     /// One hash over everything the guest is made from.
-    fn recipe_inputs(self) -> anyhow::Result<String> {
+    pub fn recipe_inputs(self) -> anyhow::Result<String> {
         let guest = self.folder();
         let mut hasher = blake3::Hasher::new();
         let mut files = vec![guest.join("build.sh"), guest.join("../abi.h")];
@@ -266,7 +146,7 @@ fn locked_toolchain() -> anyhow::Result<String> {
 }
 
 /// Every file below a folder, sorted, without what interpreters leave behind.
-fn files_below(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub fn files_below(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let path = entry?.path();

@@ -1,10 +1,13 @@
 //! Belljar's own chores. `cargo xtask --help` lists them.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
+#[cfg(feature = "bake")]
+mod bake;
 mod codegen;
 mod docker;
 mod guest;
 mod test;
+#[cfg(any(test, feature = "bake"))]
 mod wasm;
 
 use std::path::{Path, PathBuf};
