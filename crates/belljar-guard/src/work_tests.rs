@@ -102,7 +102,7 @@ fn a_long_text_that_is_picked_from_many_times() {
 #[test]
 fn many_texts_in_code_with_many_names() {
     let code = |names: usize, texts: usize| {
-        let names: String = (0..names).map(|n| format!("a{n}=print\n")).collect();
+        let names: String = (0..names).map(|n| format!("a{n}=chr\n")).collect();
         let texts: String = (0..texts).map(|n| format!("exec('{n}')\n")).collect();
         format!("{names}{texts}import os")
     };
