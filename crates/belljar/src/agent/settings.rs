@@ -1,6 +1,7 @@
 //! What the environment says about the agent's tool.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ use crate::defaults::Defaults;
 use crate::docker_settings::DockerSettings;
 use crate::home::Home;
 use crate::logging::SandboxLogger;
+
+/// Where the pyodide backend loads Pyodide from.
+const PYODIDE: &str = "BELLJAR_PYODIDE";
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * 1024;
@@ -59,17 +63,7 @@ impl AgentSettings {
     /// # Errors
     /// Every variable that is not valid, all at once; or a configuration file that is not.
     pub fn from_env() -> Result<Self, SandboxError> {
-        let (mut pairs, mut unreadable) = (Vec::new(), Vec::new());
-        for (name, value) in std::env::vars_os() {
-            let Ok(name) = name.into_string() else { continue };
-            match value.into_string() {
-                Ok(value) => pairs.push((name, value)),
-                Err(_) if variables::is_declared(&name) || name.starts_with("SANDBOX_") => {
-                    unreadable.push(BadVariable { name, problem: "is not UTF-8 text".to_owned() });
-                }
-                Err(_) => {}
-            }
-        }
+        let Texts { pairs, mut unreadable } = texts(std::env::vars_os());
         let mut settings = match (Self::from_variables(pairs), unreadable.is_empty()) {
             (settings, true) => settings?,
             (Err(SandboxError::Variables(others)), false) => {
@@ -80,9 +74,13 @@ impl AgentSettings {
         };
         let defaults = Defaults::read(&Home::locate()?)?;
         settings.python = std::env::var_os("BELLJAR_PYTHON").map(PathBuf::from).or(defaults.python);
-        settings.index_url = match std::env::var("BELLJAR_PYODIDE") {
-            Ok(place) => vec![place],
-            Err(_) => defaults.index_url.into(),
+        let place = std::env::var_os(PYODIDE).filter(|place| !place.is_empty());
+        settings.index_url = match place.map(OsString::into_string) {
+            Some(Ok(place)) => vec![place],
+            Some(Err(_)) => {
+                return Err(SandboxError::Variables(vec![not_text(PYODIDE.to_owned())]));
+            }
+            None => defaults.index_url.into(),
         };
         Ok(settings)
     }
@@ -114,12 +112,48 @@ impl DockerSettings {
     /// # Errors
     /// Every variable that is not valid.
     pub fn from_env() -> Result<Self, SandboxError> {
-        let values: BTreeMap<String, String> = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect();
-        let mut reader = Reader { values: &values, problems: Vec::new() };
-        reader.docker().ok_or(SandboxError::Variables(reader.problems))
+        Self::from_texts(texts(std::env::vars_os()))
     }
+
+    fn from_texts(Texts { pairs, mut unreadable }: Texts) -> Result<Self, SandboxError> {
+        // The others are nothing to containers.
+        let fallback = variables::FALLBACK.declared.name;
+        unreadable.retain(|bad| bad.name.starts_with("DOCKER_") || bad.name == fallback);
+        let values: BTreeMap<String, String> = pairs.into_iter().collect();
+        let mut reader = Reader { values: &values, problems: unreadable };
+        match reader.docker() {
+            Some(settings) if reader.problems.is_empty() => Ok(settings),
+            Some(_) | None => Err(SandboxError::Variables(reader.problems)),
+        }
+    }
+}
+
+/// An environment as texts.
+struct Texts {
+    pairs: Vec<(String, String)>,
+    /// Variables of ours that are none.
+    unreadable: Vec<BadVariable>,
+}
+
+/// Variables of ours must be text. Others are taken as well as they can be: what is secret among
+/// them must be known to be taken out of artifacts, where it would stand as such text.
+fn texts(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Texts {
+    let mut texts = Texts { pairs: Vec::new(), unreadable: Vec::new() };
+    for (name, value) in variables {
+        let name = name.to_string_lossy().into_owned();
+        match value.into_string() {
+            Ok(value) => texts.pairs.push((name, value)),
+            Err(_) if variables::is_declared(&name) || name.starts_with("SANDBOX_") => {
+                texts.unreadable.push(not_text(name));
+            }
+            Err(value) => texts.pairs.push((name, value.to_string_lossy().into_owned())),
+        }
+    }
+    texts
+}
+
+fn not_text(name: String) -> BadVariable {
+    BadVariable { name, problem: "is not UTF-8 text".to_owned() }
 }
 
 /// Reads variables and collects everything that is wrong with them.
@@ -177,7 +211,7 @@ impl Reader<'_> {
         *layer = from(layer, name).timeout_seconds(seconds?);
         let name = variables::BLOCK_DANGEROUS_IMPORTS.declared.name;
         high = from(&high, name).block_dangerous_imports(guarded?);
-        let policy = ExecutionPolicy::build(preset?, [low, fields, high]);
+        let policy = ExecutionPolicy::build_with_defaults(preset?, low, [fields, high]);
         let policy = policy.map_err(|error| self.refused(error)).ok()?;
         if policy.is_explicit(Field::MountHostDir) {
             self.problems.push(BadVariable {
@@ -217,7 +251,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The layer a variable belongs to: below the policy's own variables while it is not set.
+    /// The layer a variable belongs to: the defaults while it is not set.
     fn place<'a, T>(
         &self,
         variable: &Variable<T>,
@@ -246,6 +280,8 @@ fn from(layer: &PolicyLayer, name: &str) -> PolicyLayer {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use belljar_core::Preset;
 
     use super::*;
@@ -266,6 +302,39 @@ mod tests {
         assert_eq!((policy.timeout_seconds, policy.base()), (30.0, Preset::Agent));
         assert_eq!((policy.stdout_max_bytes, policy.stderr_max_bytes), (10 * KIB, 10 * KIB));
         assert!(policy.block_imports.is_empty());
+        for field in [Field::TimeoutSeconds, Field::StdoutMaxBytes, Field::StderrMaxBytes] {
+            assert_eq!(policy.origin(field), None, "nobody has asked for {field}");
+        }
+        let policy = read(&[("SANDBOX_TIMEOUT_SEC", "30")]).unwrap().policy;
+        let asked = Origin::Variable("SANDBOX_TIMEOUT_SEC".to_owned());
+        assert_eq!(policy.origin(Field::TimeoutSeconds), Some(&asked));
+    }
+
+    /// No variable of ours is dropped in silence, and no secret is unknown, because it is no text.
+    #[test]
+    fn variables_that_are_no_text() {
+        let bytes = |start: &str| {
+            let mut bytes = start.as_bytes().to_vec();
+            bytes.push(0xff);
+            OsString::from_vec(bytes)
+        };
+        let odd = |names: &[&str]| {
+            texts(names.iter().map(|name| (OsString::from(name), bytes("tell-nobody"))))
+        };
+        let names = |texts: &Texts| -> Vec<String> {
+            texts.unreadable.iter().map(|bad| bad.name.clone()).collect()
+        };
+        let ours = ["DOCKER_IMAGE", "SANDBOX_TYPE", "SANDBOX_NONE_OF_THESE"];
+        assert_eq!(names(&odd(&ours)), ours);
+        insta::assert_snapshot!(DockerSettings::from_texts(odd(&ours)).unwrap_err(), @r"
+        the environment is not valid; nothing was run
+          DOCKER_IMAGE: is not UTF-8 text
+        ");
+        assert!(DockerSettings::from_texts(odd(&["SANDBOX_TYPE", "HOME"])).is_ok());
+        let Texts { pairs, unreadable } = odd(&["SERVICE_TOKEN"]);
+        assert!(unreadable.is_empty());
+        let settings = AgentSettings::from_variables(pairs).unwrap();
+        assert_eq!(settings.redactor.text("a tell-nobody\u{fffd} b"), "a [redacted] b");
     }
 
     #[test]

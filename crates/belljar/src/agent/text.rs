@@ -85,6 +85,12 @@ fn headline(result: &SandboxResult) -> String {
         }
         Status::OutputLimit => "the code was stopped for flooding its output".to_owned(),
         Status::Quota => "the code wrote more files, or larger ones, than it may".to_owned(),
+        // Code that cannot be examined is blocked as well, and imports nothing that is known.
+        Status::Blocked if result.meta.blocked_imports.is_empty() => {
+            let why = result.error.as_ref().map(|error| error.message.as_str());
+            let why = why.filter(|why| !why.is_empty());
+            format!("blocked: {}", why.unwrap_or("the code cannot be examined for blocked imports"))
+        }
         Status::Blocked => {
             format!("blocked import: {}", result.meta.blocked_imports.join(", "))
         }
@@ -117,6 +123,11 @@ fn suggestion(result: &SandboxResult) -> String {
         Status::OutputLimit => "print only what is needed",
         Status::Quota => {
             "write less, or raise SANDBOX_WORKSPACE_MAX_BYTES or SANDBOX_WORKSPACE_MAX_FILES"
+        }
+        Status::Blocked if result.meta.blocked_imports.is_empty() => {
+            "write shorter and plainer code, or run it in parts; whoever runs the tool can do \
+             without the guard, by SANDBOX_BLOCK_DANGEROUS_IMPORTS=false and no \
+             SANDBOX_BLOCK_IMPORTS"
         }
         Status::Blocked => {
             "do without these modules; whoever runs the tool can allow them with \
@@ -335,6 +346,21 @@ mod tests {
         let shown =
             Stop::ALL.map(|stop| text(&SandboxResult::new(Outcome::Stopped(stop, None), meta())));
         insta::assert_snapshot!(shown.join("\n\n"));
+    }
+
+    #[test]
+    fn blocked_code_that_could_not_be_examined_says_why() {
+        let message = "the code was not run, because it cannot be examined for blocked imports: \
+                       it is longer than 1 MiB";
+        let error = GuestError {
+            name: "BlockedImportError".into(),
+            message: message.into(),
+            traceback: format!("BlockedImportError: {message}\n"),
+        };
+        let meta = Meta { blocked_imports: Vec::new(), ..meta() };
+        let mut result = SandboxResult::new(Outcome::Stopped(Stop::Blocked, Some(error)), meta);
+        result.stderr = format!("BlockedImportError: {message}\n");
+        insta::assert_snapshot!(text(&result));
     }
 
     /// Its first and last line.

@@ -142,6 +142,7 @@ fn ordinary_text_is_unchanged() {
         "secret_santa = ['Ann', 'Bob']; passwords = []",
         "max_tokens=4096, tokenizer='bert-base-cased'",
         "foreign-key: users.identifier",
+        "def ask(token: str, model='large-model-1'): pass",
         "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----",
         "Line 12: ... (output truncated)",
         "AKIA is a prefix, eyJ too; 10:30@noon",

@@ -30,8 +30,7 @@ const SECRET_NAME: &str = r"(?:passw(?:or)?d|passwort|passphrase|pwd|secret|toke
 
 /// From the end of a name to the value it is given: the name may be a key in quotes and brackets,
 /// may have a type, and the value may have a prefix such as `b` or `f`.
-const GIVEN: &str =
-    r#"(?:\\{0,2}["'])?\s*\]?\s*(?::[A-Za-z0-9_.\[\], |]{1,80}=|:=|=>|:|={1,3})\s*[rbfu]{0,2}"#;
+const GIVEN: &str = r#"(?:\\{0,2}["'])?\s*\]?\s*(?::\s*[A-Za-z0-9_.]+(?:\[[A-Za-z0-9_.\[\], |]*\])?(?:\s*\|\s*[A-Za-z0-9_.]+)*\s*=|:=|=>|:|={1,3})\s*[rbfu]{0,2}"#;
 
 /// A variable of an environment, where it is set.
 const VARIABLE: &str = r"[A-Z0-9_]*(?:(?:PASSW(?:OR)?D|PASSWORT|PASSPHRASE|SECRET|TOKEN|CREDENTIAL|APIKEY)S?|[A-Z0-9]_(?:KEY|PASS|PWD|AUTH|DSN))(?:_[A-Z0-9_]*)?=";
