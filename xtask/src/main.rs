@@ -1,6 +1,7 @@
 //! Belljar's own chores. `cargo xtask --help` lists them.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
+mod binary;
 mod codegen;
 mod docker;
 mod guest;
