@@ -162,7 +162,7 @@ pub const MAX_GUARD_NESTED_TEXTS: usize = 8;
 /// Imports one examination reports. One is enough to block; these are for the message.
 pub const MAX_GUARD_FINDINGS: usize = 100;
 
-/// Steps the import guard may take, beside [`GUARD_STEPS_A_BYTE`]: a second's work at most.
+/// Steps the import guard may take, beside [`GUARD_STEPS_A_BYTE`]: about a second's work.
 pub const GUARD_STEPS: u64 = 2_000_000;
 
 /// Steps the import guard may take for each byte of code. Ordinary code needs less than one.

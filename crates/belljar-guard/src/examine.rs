@@ -18,6 +18,9 @@ use crate::{Finding, Findings, How, Unexamined, broken, depth};
 /// What it costs to begin with a text, however short.
 const STEPS_A_TEXT: usize = 32;
 
+/// Bytes of such a text that are read as code in one step: parsing is more work than copying.
+const BYTES_READ_A_STEP: usize = 4;
+
 /// Everything blocked that some code imports.
 pub(crate) fn examine(code: &str, blocked: &Blocked, budget: &Budget) -> Findings {
     let mut search =
@@ -231,7 +234,8 @@ impl Search<'_> {
         }
         // Within one place a text means the same each time.
         let key = (place.number, text);
-        if self.texts.contains(&key) || self.budget.take(STEPS_A_TEXT).is_none() {
+        let steps = STEPS_A_TEXT + key.1.len() / BYTES_READ_A_STEP;
+        if self.texts.contains(&key) || self.budget.take(steps).is_none() {
             return;
         }
         let around = Around {

@@ -135,6 +135,16 @@ fn a_long_list_of_blocked_modules_and_a_name_of_many_parts() {
     assert!(started.elapsed() < PATIENCE);
 }
 
+#[test]
+fn long_texts_that_are_run_many_times() {
+    let code = |length: usize, texts: usize| {
+        let texts: String = (0..texts).map(|n| format!("exec(a + '{n}')\n")).collect();
+        format!("a = '1;' * {length}\n{texts}import os")
+    };
+    is_found(&code(10, 10));
+    is_too_much(&code(500_000, 50_000));
+}
+
 /// Longer code is not looked at; as long as this, it is.
 #[test]
 fn code_that_is_too_long() {
