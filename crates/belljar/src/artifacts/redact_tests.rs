@@ -138,6 +138,7 @@ fn ordinary_text_is_unchanged() {
         "token: str = None\ntoken: Optional[str]",
         "def login(user, password: str, token=None): pass",
         "TOKEN=os.environ['TOKEN']\nSECRET=read_secret('it')",
+        "if x: TOKEN=os.environ['TOKEN']; SECRET=read_secret('it')",
         "PWD=/home/somebody\nOLDPWD=/home/else\nGIT_AUTHOR_NAME=Somebody Else",
         "secret_santa = ['Ann', 'Bob']; passwords = []",
         "max_tokens=4096, tokenizer='bert-base-cased'",

@@ -84,7 +84,7 @@ pub(super) static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
             &format!(r"(?m)^((?:export |declare -x |set )?{VARIABLE})([^\n]{{6,}})"),
             unless_expression,
         ),
-        shape(&format!(r#"([\s"']{VARIABLE})([^\s"']{{6,}})"#), unless_expression),
+        shape(&format!(r#"([ \t"']{VARIABLE})([^\s"']{{6,}})"#), unless_expression),
     ]
 });
 
@@ -130,9 +130,13 @@ fn unless_expression(found: &Captures<'_>) -> String {
     let value = group(found, 2).trim_end();
     let name_end = value.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.');
     let after_name = name_end.and_then(|end| value.get(end..)).unwrap_or_default();
-    let is_call = name_end != Some(0)
-        && ((after_name.starts_with('(') && after_name.ends_with(')'))
-            || (after_name.starts_with('[') && after_name.ends_with(']')));
+    // A quote may have ended what was found right behind the bracket.
+    let brackets = |open, close| {
+        after_name
+            .strip_prefix(open)
+            .is_some_and(|rest: &str| rest.is_empty() || rest.ends_with(close))
+    };
+    let is_call = name_end != Some(0) && (brackets('(', ')') || brackets('[', ']'));
     let prefix = ['r', 'b', 'f', 'u', 'R', 'B', 'F', 'U'];
     let is_text = value.trim_start_matches(prefix).starts_with(['"', '\'']);
     if is_call || is_text { group(found, 0).to_owned() } else { after_first(found) }
