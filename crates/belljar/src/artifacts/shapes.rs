@@ -131,7 +131,7 @@ fn unless_expression(found: &Captures<'_>) -> String {
     let name_end = value.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.');
     let after_name = name_end.and_then(|end| value.get(end..)).unwrap_or_default();
     // A quote may have ended what was found right behind the bracket.
-    let brackets = |open, close| {
+    let brackets = |open: char, close: char| {
         after_name
             .strip_prefix(open)
             .is_some_and(|rest: &str| rest.is_empty() || rest.ends_with(close))
