@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use belljar::artifacts::{ArtifactStore, replay};
-use belljar::{PolicyLayer, RuntimeType};
+use belljar::{Backend, PolicyLayer, RuntimeType};
 use support::{Agent, both_users, exclusive, skipped};
 
 /// A tool that keeps everything, on the backend that starts fastest.
@@ -253,6 +253,23 @@ fn a_secret_that_the_output_limit_cuts() {
         assert!(!kept.contains(&secret[..4]), "{before}: {kept}");
         fs::remove_dir_all(agent.dir().join("artifacts")).expect("it is there");
     }
+    // The host's line about a limit stands behind what is left of it.
+    let agent = keeper(&[
+        ("SERVICE_TOKEN", secret),
+        ("SANDBOX_MAX_OUTPUT_KB", "1"),
+        ("SANDBOX_TIMEOUT_SEC", "1"),
+    ]);
+    for before in [880, 900, 920, 940] {
+        let code = format!(
+            "import sys\ns = ''.join(chr(c) for c in [*range(97, 123), *range(48, 58)])\n\
+             sys.stderr.write('.' * {before} + s * 9)\nwhile True: pass"
+        );
+        let _ = agent.says(&code);
+        let kept = everything_in(&agent.dir().join("artifacts"));
+        assert!(!kept.contains(&secret[..4]), "{before}: {kept}");
+        assert!(kept.contains("Timeout: timed out"), "{kept}");
+        fs::remove_dir_all(agent.dir().join("artifacts")).expect("it is there");
+    }
     let _ = agent.says("print('.' * 2000)");
     assert!(everything_in(&agent.dir().join("artifacts")).contains("..... (output truncated)"));
 }
@@ -299,6 +316,20 @@ fn an_artifact_that_asks_for_more_than_it_may_have() {
         let error = replay(&id, &forged, settings).expect_err("refused").to_string();
         assert!(error.contains("its policy cannot be used"), "{error}");
     }
+    let mut forged = artifact.clone();
+    forged.code = "import socket".to_owned();
+    let mut guarded = settings.clone();
+    let layer = PolicyLayer::new().block_imports(["socket"]).memory_bytes(64_000_000);
+    guarded.policy = guarded.policy.with(layer).expect("a valid policy");
+    let again = replay(&id, &forged, &guarded).expect("it runs");
+    assert_eq!(again.result.meta.blocked_imports, ["socket"], "what is blocked now is blocked");
+    assert_eq!(again.result.meta.resource_limits.memory_bytes, Some(64_000_000));
+    assert_eq!(again.notes.len(), 2, "{:?}", again.notes);
+    let mut forged = artifact.clone();
+    forged.backend = Backend::Native;
+    let again = replay(&id, &forged, settings).expect("it runs");
+    assert_eq!(again.result.meta.runtime, "wasm", "no weaker backend than the settings name");
+    assert_eq!(again.notes.len(), 1, "{:?}", again.notes);
     let mut forged = artifact;
     forged.language = RuntimeType::Javascript;
     let mut python_only = settings.clone();

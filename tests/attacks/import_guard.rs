@@ -120,6 +120,19 @@ const FOUND: &[Trick] = &[
     same("exec of compiled code", "exec(compile('import os as m', '<x>', 'exec'))"),
     same("eval", "m = eval('__import__(\"os\")')"),
     same("exec by another name", "x = exec\nx('import os as m')"),
+    same(
+        "a text that means something else the second time",
+        "x = str\nt = \"m = x('os')\"\nexec(t)\nexec('x = __import__\\nexec(t)')",
+    ),
+    same(
+        "everything of importlib, used in a text",
+        "from importlib import *\nexec(\"m = import_module('os')\")",
+    ),
+    trick(
+        "a name that is also a parameter",
+        "def f(n): return n\nn = 'o'\nm = __import__(n + 's')",
+        "def f(n): return n\nn = 'r'\nm = __import__(n + 'e')",
+    ),
 ];
 
 /// Known not to be found. What only shows when the code runs, the guard does not see.
@@ -138,6 +151,16 @@ const NOT_FOUND: &[Trick] = &[
     same("what a function of its own returns", "def f(): return 'os'\nm = __import__(f())"),
     same("an attribute of an object", "class A: n = 'os'\nm = __import__(A.n)"),
     same("a value in a dictionary", "d = {'n': 'os'}\nm = __import__(d['n'])"),
+    trick(
+        "a text that is added to",
+        "n = 'o'\nn += 's'\nm = __import__(n)",
+        "n = 'r'\nn += 'e'\nm = __import__(n)",
+    ),
+    trick(
+        "a part that has had another value",
+        "n = 'x'\nn = 'o'\nm = __import__(n + 's')",
+        "n = 'x'\nn = 'r'\nm = __import__(n + 'e')",
+    ),
     same("a loop that adds letters", "n = ''\nfor c in 'os': n += c\nm = __import__(n)"),
     same("a file", "open('n', 'w').write('os')\nm = __import__(open('n').read())"),
     same("a module of its own", "open('own.py', 'w').write('import os as m')\nfrom own import m"),
@@ -214,7 +237,7 @@ fn modules_behind_modules() {
 
 #[test]
 fn code_too_deep_to_examine() {
-    for code in ["(".repeat(100_000), format!("x{}", ".a".repeat(1_000_000)), "-".repeat(100_000)] {
+    for code in ["(".repeat(100_000), format!("x{}", ".a".repeat(400_000)), "-".repeat(100_000)] {
         let jar = guarded();
         let result = attacked(&jar, "deep code", || jar.run(&code));
         result.ended(Status::Blocked, 1);
@@ -223,6 +246,17 @@ fn code_too_deep_to_examine() {
     }
     permitted(&guarded(), &format!("print({}1{})", "(".repeat(50), ")".repeat(50))).printed("1\n");
     permitted(&guarded(), &format!("print(0{})", " + 1".repeat(500))).printed("500\n");
+}
+
+#[test]
+fn code_too_long_to_examine() {
+    let long = |bytes: usize| format!("print(1) #{}", "x".repeat(bytes));
+    let jar = guarded();
+    let result = attacked(&jar, "long code", || jar.run(&long(1024 * 1024)));
+    result.ended(Status::Blocked, 1);
+    assert!(result.stderr.contains("longer than 1 MiB"), "{}", result.stderr);
+    permitted(&guarded(), &long(1000 * 1024)).printed("1\n");
+    permitted(&Jar::new(), &long(1024 * 1024)).printed("1\n");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "bake")]
 mod bake;
+mod binary;
 mod codegen;
 mod docker;
 mod guest;

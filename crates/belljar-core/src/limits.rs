@@ -145,6 +145,10 @@ pub const MAX_ARGV_BYTES: usize = 128 * 1024;
 /// Module names in `block_imports`.
 pub const MAX_BLOCKED_IMPORTS: usize = 1024;
 
+/// Code that the import guard looks at. A model's code is a few kilobytes; what is longer is
+/// refused where modules are blocked, because looking at it is work that no time-out ends.
+pub const MAX_GUARD_SOURCE_BYTES: usize = 1024 * 1024;
+
 /// Levels of a syntax tree that the import guard follows. CPython itself gives up long before: at
 /// 200 open brackets, 100 blocks, some ten thousand operators.
 pub const MAX_GUARD_DEPTH: usize = 50_000;
@@ -158,7 +162,7 @@ pub const MAX_GUARD_NESTED_TEXTS: usize = 8;
 /// Imports one examination reports. One is enough to block; these are for the message.
 pub const MAX_GUARD_FINDINGS: usize = 100;
 
-/// Steps the import guard may take, beside [`GUARD_STEPS_A_BYTE`]: a second's work at most.
+/// Steps the import guard may take, beside [`GUARD_STEPS_A_BYTE`]: about a second's work.
 pub const GUARD_STEPS: u64 = 2_000_000;
 
 /// Steps the import guard may take for each byte of code. Ordinary code needs less than one.

@@ -1,10 +1,11 @@
 //! What names can stand for. Scopes are not told apart: a name stands for whatever it is given
 //! anywhere in the code, which finds more than a run would, and never less for that reason.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use ruff_python_ast::{Expr, Parameters, Stmt};
 
+use crate::paths::MAX_PATH_BYTES;
 use crate::walk::{Node, each};
 
 /// What a name is bound to somewhere.
@@ -31,7 +32,7 @@ impl<'a> Bound<'a> {
 pub(crate) struct Bindings<'a> {
     bound: HashMap<&'a str, Vec<Bound<'a>>>,
     /// Modules all names of which were imported.
-    stars: Vec<&'a str>,
+    stars: BTreeSet<&'a str>,
     outer: Option<&'a Bindings<'a>>,
 }
 
@@ -59,9 +60,10 @@ impl<'a> Bindings<'a> {
         self.bound.iter().map(|(name, bound)| (*name, bound.as_slice()))
     }
 
-    /// Modules all names of which were imported.
-    pub(crate) fn stars(&self) -> &[&'a str] {
-        &self.stars
+    /// Modules all names of which were imported, here or in the code around.
+    pub(crate) fn stars(&self) -> impl Iterator<Item = &'a str> {
+        let levels = std::iter::successors(Some(self), |names| names.outer);
+        levels.flat_map(|names| names.stars.iter().copied())
     }
 
     fn bind(&mut self, name: &'a str, bound: Bound<'a>) {
@@ -88,7 +90,12 @@ impl<'a> Bindings<'a> {
                     let name = alias.name.as_str();
                     let short = alias.asname.as_ref().map_or(name, |short| short.as_str());
                     match module {
-                        Some(module) if name == "*" => self.stars.push(module),
+                        Some(module) if name == "*" => {
+                            // A full name that is longer leads nowhere.
+                            if module.len() <= MAX_PATH_BYTES {
+                                self.stars.insert(module);
+                            }
+                        }
                         Some(module) => self.bind(short, Bound::Path(format!("{module}.{name}"))),
                         None => self.bind(short, Bound::Unknown),
                     }

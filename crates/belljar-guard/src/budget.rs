@@ -6,6 +6,9 @@ use belljar_core::limits::{GUARD_STEPS, GUARD_STEPS_A_BYTE, MAX_GUARD_TEXT_BYTES
 
 use crate::Unexamined;
 
+/// Bytes that are copied in one step.
+pub(crate) const BYTES_A_STEP: usize = 16;
+
 /// Counts steps and built text, for the code and all code in its strings together.
 pub(crate) struct Budget {
     steps: Cell<u64>,
@@ -38,7 +41,7 @@ impl Budget {
     /// Takes what text of this length costs. `None` when it is too long.
     pub(crate) fn text(&self, bytes: usize) -> Option<()> {
         self.fits(bytes)?;
-        self.take(1 + bytes / 16)
+        self.take(1 + bytes / BYTES_A_STEP)
     }
 
     /// Ends the examination.

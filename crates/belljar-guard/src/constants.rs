@@ -116,11 +116,20 @@ pub(crate) fn items(value: Const) -> Option<Vec<Const>> {
 /// `value[index]`.
 pub(crate) fn pick(value: Const, index: &Const) -> Option<Const> {
     let Const::Int(index) = index else { return None };
-    let mut items = items(value)?;
-    let length = i64::try_from(items.len()).ok()?;
-    let index = if *index < 0 { length.checked_add(*index)? } else { *index };
-    let index = usize::try_from(index).ok()?;
-    (index < items.len()).then(|| items.swap_remove(index))
+    let length = match &value {
+        Const::Str(text) => text.chars().count(),
+        Const::Bytes(bytes) => bytes.len(),
+        Const::List(items) => items.len(),
+        Const::Int(_) => return None,
+    };
+    let from_end = if *index < 0 { i64::try_from(length).ok()? } else { 0 };
+    let index = usize::try_from(from_end.checked_add(*index)?).ok()?;
+    match value {
+        Const::Str(text) => text.chars().nth(index).map(|c| Const::Str(c.to_string())),
+        Const::Bytes(bytes) => bytes.get(index).map(|byte| Const::Int(i64::from(*byte))),
+        Const::List(mut items) => (index < length).then(|| items.swap_remove(index)),
+        Const::Int(_) => None,
+    }
 }
 
 /// `items[lower:upper:step]`.

@@ -15,9 +15,16 @@ use crate::paths::{Aliases, MAX_HOPS, Scope, aliases};
 use crate::walk::{Node, each};
 use crate::{Finding, Findings, How, Unexamined, broken, depth};
 
+/// What it costs to begin with a text, however short.
+const STEPS_A_TEXT: usize = 32;
+
+/// Bytes of such a text that are read as code in one step: parsing is more work than copying.
+const BYTES_READ_A_STEP: usize = 4;
+
 /// Everything blocked that some code imports.
 pub(crate) fn examine(code: &str, blocked: &Blocked, budget: &Budget) -> Findings {
-    let mut search = Search { blocked, budget, texts: HashSet::new(), found: Vec::new() };
+    let mut search =
+        Search { blocked, budget, texts: HashSet::new(), places: 0, found: Vec::new() };
     search.code(code, &Around { level: 0, at: None, names: None, aliases: &Aliases::new() });
     let mut found = search.found;
     found.sort_by(|a, b| (a.at, &a.module, a.how).cmp(&(b.at, &b.module, b.how)));
@@ -52,8 +59,11 @@ struct Found {
 struct Search<'b> {
     blocked: &'b Blocked,
     budget: &'b Budget,
-    /// Texts that were looked at.
-    texts: HashSet<String>,
+    /// Texts that were looked at, and the place each stood in: what its names mean is decided
+    /// there.
+    texts: HashSet<(usize, String)>,
+    /// Places so far.
+    places: usize,
     found: Vec<Found>,
 }
 
@@ -66,8 +76,10 @@ impl Search<'_> {
         let Mod::Module(module) = parsed.syntax() else { return None };
         let names = Bindings::of(&module.body, around.names);
         let aliases = aliases(&names, around.aliases, self.budget)?;
-        let scope = Scope { names: &names, aliases: &aliases, budget: self.budget };
-        let place = Place { scope, level: around.level, at: around.at };
+        let scope =
+            Scope { names: &names, aliases: &aliases, budget: self.budget, within_crowd: false };
+        self.places += 1;
+        let place = Place { scope, number: self.places, level: around.level, at: around.at };
         each(&module.body, |node| match node {
             Node::Stmt(stmt) => self.statement(stmt, &place),
             Node::Expr(expr) => self.expression(expr, &place),
@@ -217,8 +229,13 @@ impl Search<'_> {
             let _: Option<()> = self.budget.end(Unexamined::TooMuch);
         }
         let at = place.at.unwrap_or(at);
-        // What was looked at once is looked at again only for what it costs.
-        if self.budget.text(text.len()).is_none() || self.texts.contains(&text) {
+        if self.budget.text(text.len()).is_none() {
+            return;
+        }
+        // Within one place a text means the same each time.
+        let key = (place.number, text);
+        let steps = STEPS_A_TEXT + key.1.len() / BYTES_READ_A_STEP;
+        if self.texts.contains(&key) || self.budget.take(steps).is_none() {
             return;
         }
         let around = Around {
@@ -227,8 +244,8 @@ impl Search<'_> {
             names: Some(place.scope.names),
             aliases: place.scope.aliases,
         };
-        let _ = self.code(text.trim_start_matches([' ', '\t']), &around);
-        self.texts.insert(text);
+        let _ = self.code(key.1.trim_start_matches([' ', '\t']), &around);
+        self.texts.insert(key);
     }
 
     /// A module of this name is wanted. Tells whether it is blocked.
@@ -259,6 +276,8 @@ impl Search<'_> {
 /// The code that is looked at.
 struct Place<'a> {
     scope: Scope<'a>,
+    /// No other place has it.
+    number: usize,
     level: usize,
     at: Option<TextSize>,
 }

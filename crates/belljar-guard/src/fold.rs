@@ -1,6 +1,6 @@
 //! What an expression of constants comes to.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use ruff_python_ast::{
     Expr, ExprCall, ExprGenerator, ExprSlice, FStringPart, InterpolatedStringElement, Number,
@@ -11,6 +11,9 @@ use crate::bindings::{Bound, elements};
 use crate::constants::{Const, builtin, character, items, known_text, pick, sliced, swapped};
 use crate::format;
 use crate::paths::{MAX_HOPS, Scope};
+
+/// Values of one name that are tried where the name is a part of something.
+const MAX_VALUES: usize = 32;
 
 /// The variable of a generator, while it is worked out.
 type Variable<'v> = Option<(&'v str, &'v Const)>;
@@ -93,16 +96,28 @@ impl Scope<'_> {
         Some(value)
     }
 
-    /// A name that has one value only.
+    /// A name that has one value we know, whatever else it is bound to.
     fn fold_name(self, name: &str, hops: usize, variable: Variable<'_>) -> Option<Const> {
         match variable {
-            Some((own, value)) if own == name => return Some(value.clone()),
+            Some((own, value)) if own == name => {
+                self.budget.text(value.size())?;
+                return Some(value.clone());
+            }
             _ => {}
         }
         let mut all = self.names.get(name);
         match (all.next(), all.next()) {
-            (Some(Bound::Value(value)), None) => self.fold(value, hops, None),
-            _ => None,
+            (Some(bound), None) => self.fold(bound.value()?, hops, None),
+            _ if self.within_crowd => None,
+            _ => {
+                // Such names are often made of themselves and of each other, in circles, so one is
+                // not followed to the next.
+                let scope = Self { within_crowd: true, ..self };
+                let values = self.names.get(name).filter_map(Bound::value).take(MAX_VALUES);
+                let mut known = values.filter_map(|value| scope.fold(value, hops, None));
+                let first = known.next()?;
+                known.all(|other| other == first).then_some(first)
+            }
         }
     }
 
@@ -268,9 +283,9 @@ impl Scope<'_> {
         let Expr::Attribute(method) = &*call.func else { return None };
         let name = method.attr.as_str();
         if name == "format" {
-            let mut named = Vec::new();
+            let mut named = HashMap::new();
             for keyword in &call.arguments.keywords {
-                named.push((keyword.arg.as_ref()?.as_str(), fold(&keyword.value)?));
+                named.insert(keyword.arg.as_ref()?.as_str(), fold(&keyword.value)?);
             }
             let Const::Str(text) = fold(&method.value)? else { return None };
             return format::braces(&text, &arguments()?, &named, self.budget).map(Const::Str);
@@ -293,11 +308,16 @@ impl Scope<'_> {
             ("strip", []) => text.trim().to_owned(),
             ("lstrip", []) => text.trim_start().to_owned(),
             ("rstrip", []) => text.trim_end().to_owned(),
-            ("strip", [Const::Str(set)]) => text.trim_matches(|c| set.contains(c)).to_owned(),
-            ("lstrip", [Const::Str(set)]) => {
-                text.trim_start_matches(|c| set.contains(c)).to_owned()
+            ("strip" | "lstrip" | "rstrip", [Const::Str(set)]) => {
+                let set: HashSet<char> = set.chars().collect();
+                let is_in_set = |c: char| set.contains(&c);
+                match name {
+                    "lstrip" => text.trim_start_matches(is_in_set),
+                    "rstrip" => text.trim_end_matches(is_in_set),
+                    _ => text.trim_matches(is_in_set),
+                }
+                .to_owned()
             }
-            ("rstrip", [Const::Str(set)]) => text.trim_end_matches(|c| set.contains(c)).to_owned(),
             ("removeprefix", [Const::Str(start)]) => {
                 text.strip_prefix(start.as_str()).unwrap_or(text).to_owned()
             }

@@ -1,5 +1,7 @@
 //! Python's two ways to put values into a text, as far as they are plain.
 
+use std::collections::HashMap;
+
 use crate::budget::Budget;
 use crate::constants::Const;
 
@@ -31,7 +33,7 @@ pub(crate) fn percent(text: &str, values: &[Const], budget: &Budget) -> Option<S
 pub(crate) fn braces(
     text: &str,
     values: &[Const],
-    named: &[(&str, Const)],
+    named: &HashMap<&str, Const>,
     budget: &Budget,
 ) -> Option<String> {
     let mut out = String::new();
@@ -52,7 +54,7 @@ pub(crate) fn braces(
         } else if let Ok(index) = name.parse::<usize>() {
             values.get(index)
         } else {
-            named.iter().find(|(own, _)| *own == name).map(|(_, value)| value)
+            named.get(name)
         };
         out.push_str(&value?.shown()?);
         budget.fits(out.len())?;

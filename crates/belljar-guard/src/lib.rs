@@ -22,7 +22,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
-use belljar_core::limits::{MAX_GUARD_DEPTH, MAX_SOURCE_BYTES};
+use belljar_core::limits::{MAX_GUARD_DEPTH, MAX_GUARD_SOURCE_BYTES};
+use belljar_core::units::format_bytes;
 
 use budget::Budget;
 use examine::examine;
@@ -102,7 +103,7 @@ impl fmt::Display for How {
 /// Why code was not looked at to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unexamined {
-    /// It is longer than source code may be.
+    /// It is longer than [`MAX_GUARD_SOURCE_BYTES`].
     TooLong,
     /// It is nested deeper than a parser should follow.
     TooDeep,
@@ -115,7 +116,13 @@ pub enum Unexamined {
 impl fmt::Display for Unexamined {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::TooLong => "it is too long",
+            Self::TooLong => {
+                return write!(
+                    f,
+                    "it is longer than {}",
+                    format_bytes(MAX_GUARD_SOURCE_BYTES as u64)
+                );
+            }
             Self::TooDeep => "it is nested too deeply",
             Self::TooMuch => "it builds too much code or text from constants",
             Self::NoParser => "the parser failed on it",
@@ -141,7 +148,7 @@ pub fn find_imports(code: &str, blocked: &[String]) -> Findings {
     if blocked.is_empty() {
         return Findings::default();
     }
-    if code.len() > MAX_SOURCE_BYTES {
+    if code.len() > MAX_GUARD_SOURCE_BYTES {
         return unexamined(Unexamined::TooLong);
     }
     let look = || {
@@ -164,3 +171,5 @@ fn unexamined(why: Unexamined) -> Findings {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod work_tests;

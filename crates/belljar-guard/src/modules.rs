@@ -1,5 +1,7 @@
 //! Which modules are blocked, and what to use instead.
 
+use std::collections::{HashMap, HashSet};
+
 /// Modules in C that do the work of others: who blocks the one means the other, too.
 const BEHIND: [(&str, &[&str]); 9] = [
     ("os", &["posix", "nt"]),
@@ -33,44 +35,52 @@ pub fn alternative(module: &str) -> Option<&'static str> {
     INSTEAD.iter().find(|(name, _)| *name == root).map(|(_, advice)| *advice)
 }
 
-/// The list, with what stands behind it.
+/// The list, with what stands behind it. Looking something up costs the same however long it is.
 pub(crate) struct Blocked {
-    /// Each name and the rule of the policy it comes from.
-    names: Vec<(String, String)>,
+    /// Each name, its place in the list, and the rule of the policy it comes from.
+    rules: HashMap<String, (usize, String)>,
+    /// How the names end: `path` for `os.path`.
+    ends: HashSet<String>,
+    /// The length of the longest name.
+    longest: usize,
 }
 
 impl Blocked {
     pub(crate) fn new(list: &[String]) -> Self {
-        let mut names = Vec::new();
+        let mut blocked = Self { rules: HashMap::new(), ends: HashSet::new(), longest: 0 };
         for rule in list {
-            names.push((rule.clone(), rule.clone()));
+            blocked.add(rule, rule);
             for (name, behind) in BEHIND {
                 if name == rule {
-                    names.extend(behind.iter().map(|name| ((*name).to_owned(), rule.clone())));
+                    behind.iter().for_each(|name| blocked.add(name, rule));
                 }
             }
         }
-        Self { names }
+        blocked
     }
 
-    /// The rule that a module falls under.
+    fn add(&mut self, name: &str, rule: &str) {
+        let place = self.rules.len();
+        self.rules.entry(name.to_owned()).or_insert_with(|| (place, rule.to_owned()));
+        self.ends.insert(name.rsplit('.').next().unwrap_or(name).to_owned());
+        self.longest = self.longest.max(name.len());
+    }
+
+    /// The rule that a module falls under: the first in the list.
     pub(crate) fn rule_for(&self, module: &str) -> Option<&str> {
-        let is_at_or_below = |name: &String| {
-            module
-                .strip_prefix(name.as_str())
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        self.names.iter().find(|(name, _)| is_at_or_below(name)).map(|(_, rule)| rule.as_str())
+        let dots = module.match_indices('.').map(|(at, _)| at);
+        let ends = dots.chain([module.len()]).take_while(|end| *end <= self.longest);
+        let rules = ends.filter_map(|end| self.rules.get(module.get(..end)?));
+        rules.min_by_key(|(place, _)| *place).map(|(_, rule)| rule.as_str())
     }
 
     /// Whether the name of a blocked module ends with this. Most names in a program do not.
     pub(crate) fn ends_with(&self, name: &str) -> bool {
-        let last = |module: &str| module.rsplit('.').next() == Some(name);
-        self.names.iter().any(|(module, _)| last(module))
+        self.ends.contains(name)
     }
 
     /// The rule for a module that another has as an attribute of this name.
     pub(crate) fn rule_for_attribute(&self, name: &str) -> Option<&str> {
-        self.names.iter().find(|(blocked, _)| blocked == name).map(|(_, rule)| rule.as_str())
+        self.rules.get(name).map(|(_, rule)| rule.as_str())
     }
 }

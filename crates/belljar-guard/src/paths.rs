@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use ruff_python_ast::{Expr, ExprCall, ExprSubscript};
 
 use crate::bindings::{Bindings, Bound, elements};
-use crate::budget::Budget;
+use crate::budget::{BYTES_A_STEP, Budget};
 use crate::calls::{is_importer, name_argument, relative_to_package};
 
 /// How deep an expression is followed.
@@ -18,7 +18,7 @@ const MAX_ROUNDS: usize = 8;
 const MAX_PATHS: usize = 32;
 
 /// A full name that is longer leads nowhere.
-const MAX_PATH_BYTES: usize = 200;
+pub(crate) const MAX_PATH_BYTES: usize = 200;
 
 /// Names that stand for something although nobody binds them.
 const BUILTINS: [&str; 16] = [
@@ -49,15 +49,18 @@ pub(crate) struct Scope<'a> {
     pub(crate) names: &'a Bindings<'a>,
     pub(crate) aliases: &'a Aliases,
     pub(crate) budget: &'a Budget,
+    /// Whether this is about one of several values of a name.
+    pub(crate) within_crowd: bool,
 }
 
 /// Works out what names stand for. Names are given values by way of other names, also in circles,
 /// so all are looked at again until nothing is new.
 pub(crate) fn aliases(names: &Bindings<'_>, outer: &Aliases, budget: &Budget) -> Option<Aliases> {
-    budget.take(outer.len())?;
+    let copied = outer.values().map(|paths| 1 + cost(paths)).sum();
+    budget.take(copied)?;
     let mut known = outer.clone();
     for _ in 0..MAX_ROUNDS {
-        let scope = Scope { names, aliases: &known, budget };
+        let scope = Scope { names, aliases: &known, budget, within_crowd: false };
         let mut new: Vec<(&str, Vec<String>)> = Vec::new();
         for (name, bounds) in names.own() {
             let mut paths = known.get(name).cloned().unwrap_or_default();
@@ -83,6 +86,11 @@ pub(crate) fn aliases(names: &Bindings<'_>, outer: &Aliases, budget: &Budget) ->
         known.extend(new.into_iter().map(|(name, paths)| (name.to_owned(), paths)));
     }
     Some(known)
+}
+
+/// What copying full names costs.
+fn cost(paths: &[String]) -> usize {
+    paths.iter().map(|path| 1 + path.len() / BYTES_A_STEP).sum()
 }
 
 impl Scope<'_> {
@@ -122,8 +130,19 @@ impl Scope<'_> {
     }
 
     fn paths_of_name(self, name: &str) -> Vec<String> {
-        let mut paths = self.aliases.get(name).cloned().unwrap_or_default();
-        paths.extend(self.names.stars().iter().map(|module| format!("{module}.{name}")));
+        let mut paths = Vec::new();
+        if let Some(known) = self.aliases.get(name) {
+            if self.budget.take(cost(known)).is_none() {
+                return Vec::new();
+            }
+            paths.clone_from(known);
+        }
+        for module in self.names.stars() {
+            if self.budget.take(1 + name.len() / BYTES_A_STEP).is_none() {
+                return Vec::new();
+            }
+            paths.push(format!("{module}.{name}"));
+        }
         match name {
             "__builtins__" => paths.push("builtins".to_owned()),
             _ if BUILTINS.contains(&name) => paths.push(format!("builtins.{name}")),
@@ -137,6 +156,10 @@ impl Scope<'_> {
     /// `value.name`, however it is written. A module's dictionary is as good as the module.
     fn inside(self, value: &Expr, name: &str, hops: usize) -> Vec<String> {
         let paths = self.paths_within(value, hops);
+        let added = paths.len().saturating_mul(name.len() / BYTES_A_STEP);
+        if self.budget.take(cost(&paths).saturating_add(added)).is_none() {
+            return Vec::new();
+        }
         match name {
             "__dict__" => paths,
             _ => paths.iter().map(|path| format!("{path}.{name}")).collect(),

@@ -169,6 +169,30 @@ fn code_in_strings() {
     ]);
 }
 
+/// What a text means is decided by where it is run.
+#[test]
+fn the_same_text_in_two_places() {
+    finds(&[
+        ("x = str\nt = \"x('os')\"\nexec(t)\nexec('x = __import__\\nexec(t)')", "os"),
+        ("x = str\nt = \"x('os')\"\nexec(t)\nexec('x = print\\nexec(t)')", ""),
+        ("from importlib import *\nexec(\"import_module('os')\")", "os"),
+    ]);
+}
+
+/// One known value is enough, whatever else a name is bound to.
+#[test]
+fn names_that_are_also_something_unknown() {
+    finds(&[
+        ("def f(n): pass\nn = 'o'\n__import__(n + 's')", "os"),
+        ("n = 'o'\nn = input()\n__import__(n + 's')", "os"),
+        ("n = 'o'\nfor n in x: pass\n__import__(f'{n}s')", "os"),
+        ("p = 'o'\nn = p\nn += 'x'\n__import__(n + 's')", "os"),
+        ("n = 'o'\nn = 'o'\n__import__(n + 's')", "os"),
+        ("n = n + n\nn = n.upper() + n\nn += n\nn = n % n\n__import__(n + 's')", ""),
+        ("n = 'o'\nn = 'x'\n__import__(n + 's')", ""),
+    ]);
+}
+
 #[test]
 fn findings_say_where_and_how() {
     let found =
@@ -299,9 +323,9 @@ fn depth_is_refused_and_never_overflows() {
 #[test]
 fn wide_code_is_not_deep() {
     for code in [
-        format!("x = [{}]\nimport os", "-1, ".repeat(300_000)),
+        format!("x = [{}]\nimport os", "-1, ".repeat(200_000)),
         format!("x = {{{}}}\nimport os", "'a': lambda: (1, 2), ".repeat(10_000)),
-        "x = a.b(c)[d] + 1\n".repeat(100_000) + "import os",
+        "x = a.b(c)[d] + 1\n".repeat(50_000) + "import os",
         format!("x = (\n{}", "def f(a, b):\n    return a + b\nimport os\n".repeat(10_000)),
     ] {
         let found = find(&code);
@@ -325,7 +349,6 @@ fn text_that_grows_is_refused() {
         let found = find(&code);
         assert_eq!(found.unexamined, Some(Unexamined::TooMuch), "{code:.100}");
     }
-    assert_eq!(find(&"#".repeat(MAX_SOURCE_BYTES + 1)).unexamined, Some(Unexamined::TooLong));
 }
 
 /// Values in circles, and names with many values, as ordinary scripts have them.

@@ -1,6 +1,6 @@
 //! How an execution ended, in the words every backend uses for it.
 
-use belljar_core::text::CappedText;
+use belljar_core::text::{CappedText, TRUNCATION_MARKER};
 use belljar_core::{GuestError, Outcome, ResolvedPolicy, Stop};
 
 use crate::logging::{SandboxLogger, SecurityEvent};
@@ -94,8 +94,37 @@ pub(crate) fn with_notice(stderr: CappedText, notice: Option<String>, cap: usize
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    let own = CappedText::new(text, cap.saturating_sub(notice.len() + 1));
+    let room = cap.saturating_sub(notice.len() + 2);
+    // Words that are cut without a sign of it could end in half a secret that nobody recognises.
+    let own = if text.len() > room && room < TRUNCATION_MARKER.len() {
+        CappedText { text: String::new(), truncated: true }
+    } else {
+        CappedText::new(text, room)
+    };
     let truncated = stderr.truncated || own.truncated;
-    let all = CappedText::new(format!("{}{notice}\n", own.text), cap);
+    let gap = if own.text.is_empty() || own.text.ends_with('\n') { "" } else { "\n" };
+    let all = CappedText::new(format!("{}{gap}{notice}\n", own.text), cap);
     CappedText { truncated: truncated || all.truncated, text: all.text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_has_a_line_of_its_own_and_what_is_cut_says_so() {
+        let said = |own: &str, cap: usize| {
+            let own = CappedText { text: own.to_owned(), truncated: false };
+            with_notice(own, Some("Timeout: 1 s".to_owned()), cap).text
+        };
+        assert_eq!(said("", 100), "Timeout: 1 s\n");
+        assert_eq!(said("own\n", 100), "own\nTimeout: 1 s\n");
+        assert_eq!(said("own", 100), "own\nTimeout: 1 s\n");
+        let long = "0123456789".repeat(10);
+        assert_eq!(said(&long, 50), format!("01234567890123{TRUNCATION_MARKER}\nTimeout: 1 s\n"));
+        assert_eq!(said(&long, 20), "Timeout: 1 s\n");
+        for cap in 1..120 {
+            assert!(said(&long, cap).len() <= cap);
+        }
+    }
 }

@@ -115,9 +115,10 @@ fn try_backend(backend: Backend) -> Result<String, (String, Option<String>)> {
 
 /// The variable wins, as it does for the other commands.
 fn index_urls(configured: Vec<String>) -> Vec<String> {
-    match std::env::var("BELLJAR_PYODIDE") {
-        Ok(place) if !place.is_empty() => vec![place],
-        _ => configured,
+    // One that is no text names nothing that could be loaded, and the finding will show it.
+    match std::env::var_os("BELLJAR_PYODIDE") {
+        Some(place) if !place.is_empty() => vec![place.to_string_lossy().into_owned()],
+        Some(_) | None => configured,
     }
 }
 

@@ -43,13 +43,27 @@ impl ExecutionPolicy {
         preset: Preset,
         layers: impl IntoIterator<Item = PolicyLayer>,
     ) -> Result<Self, PolicyValidationError> {
+        Self::build_with_defaults(preset, PolicyLayer::default(), layers)
+    }
+
+    /// The same where some of the preset's values are replaced by other defaults: nobody has asked
+    /// for those either.
+    ///
+    /// # Errors
+    /// Every field that is not valid, all at once.
+    pub fn build_with_defaults(
+        preset: Preset,
+        defaults: PolicyLayer,
+        layers: impl IntoIterator<Item = PolicyLayer>,
+    ) -> Result<Self, PolicyValidationError> {
         let mut merged = PolicyLayer::default();
-        let mut issues = Vec::new();
+        let mut issues = check::layer(&defaults);
         for layer in layers {
             issues.extend(check::layer(&layer));
             merged = merged.merge(layer);
         }
-        let (values, origins) = merged.over(preset.values());
+        let (base, _) = defaults.over(preset.values());
+        let (values, origins) = merged.over(base);
         issues.extend(check::whole(&values, &origins));
         PolicyValidationError::unless_empty(issues)?;
         Ok(Self { preset, values, origins })
@@ -93,16 +107,17 @@ impl ExecutionPolicy {
         self.origins.contains_key(&field)
     }
 
-    /// What was asked for, as JSON: read over the same preset it gives the same policy, with the
-    /// same fields explicit. Paths that are no text lose what is not.
+    /// What was asked for, and defaults that are not the preset's, as JSON: read over the same
+    /// preset it gives the same policy. Paths that are no text lose what is not.
     #[must_use]
     pub fn explicit(&self) -> Map<String, Value> {
         let Ok(Value::Object(mut fields)) = serde_json::to_value(&self.values) else {
             return Map::new();
         };
+        let usual = serde_json::to_value(self.preset.values()).unwrap_or_default();
         let asked =
             |name: &str| Field::from_name(name).is_some_and(|field| self.is_explicit(field));
-        fields.retain(|name, _| asked(name));
+        fields.retain(|name, value| asked(name) || usual.get(name) != Some(value));
         fields
     }
 

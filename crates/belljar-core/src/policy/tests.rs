@@ -309,6 +309,16 @@ fn only_what_was_asked_for_is_sent() {
     }
     "#);
     assert!(ExecutionPolicy::preset(Preset::Agent).explicit().is_empty());
+    let defaults = PolicyLayer::new().stdout_max_bytes(5).timeout_seconds(30.0);
+    let policy = ExecutionPolicy::build_with_defaults(Preset::Agent, defaults, []).unwrap();
+    assert_eq!(policy.stdout_max_bytes, 5);
+    assert!(!policy.is_explicit(Field::StdoutMaxBytes));
+    assert_eq!(policy.origin(Field::StdoutMaxBytes), None);
+    insta::assert_json_snapshot!(policy.explicit(), @r#"
+    {
+      "stdout_max_bytes": 5
+    }
+    "#);
 }
 
 #[test]

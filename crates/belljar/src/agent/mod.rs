@@ -4,6 +4,7 @@
 mod settings;
 mod text;
 
+use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -156,13 +157,10 @@ impl AgentTool {
         if !settings.store_code.keeps(result.success()) {
             return Ok((result, None));
         }
-        let kept = settings.artifacts.store(
-            code,
-            &policy,
-            &result,
-            &settings.redactor,
-            settings.retention,
-        );
+        let kept = without_panic(|| {
+            let (redactor, retention) = (&settings.redactor, settings.retention);
+            settings.artifacts.store(code, &policy, &result, redactor, retention)
+        });
         let logger = settings.logger.clone().unwrap_or_default();
         logger.log_artifact(&result.meta.execution_id, &kept);
         Ok((result, kept.err()))
@@ -237,22 +235,42 @@ fn not_offered(language: RuntimeType, offered: &[RuntimeType]) -> SandboxError {
     }
 }
 
+/// Storing looks at whatever the guest has printed, after the code has run. Should that meet a
+/// mistake of ours, the artifact is lost and the result is not: the code may have cost minutes, and
+/// cannot always be run again.
+fn without_panic(
+    store: impl FnOnce() -> Result<String, SandboxError>,
+) -> Result<String, SandboxError> {
+    catch_unwind(AssertUnwindSafe(store)).unwrap_or_else(|panic| {
+        Err(SandboxError::Internal {
+            problem: message_of(&*panic),
+            survives: Survives::SandboxAsAfter,
+        })
+    })
+}
+
 /// A panic is a mistake of Belljar's, and no reason to take the agent down.
 fn unharmed(body: impl FnOnce() -> Answer) -> Answer {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
-        let said = panic
-            .downcast_ref::<&str>()
-            .map(ToString::to_string)
-            .or_else(|| panic.downcast_ref::<String>().cloned());
         text::refused(&SandboxError::Internal {
-            problem: said.unwrap_or_else(|| "a panic without a message".to_owned()),
+            problem: message_of(&*panic),
             survives: Survives::OtherSandboxes,
         })
     })
 }
 
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let said = panic
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| panic.downcast_ref::<String>().cloned());
+    said.unwrap_or_else(|| "a panic without a message".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
+    use belljar_core::{Meta, Outcome};
+
     use super::*;
 
     fn tool(variables: &[(&str, &str)]) -> AgentTool {
@@ -266,6 +284,22 @@ mod tests {
         insta::assert_snapshot!(answer.text, @r"
         Error: internal error: the jar is broken; this sandbox is gone; other sandboxes are unaffected, and the workspace may hold what the code wrote
         Suggestion: this is a bug in Belljar; please report it with the message above
+        ");
+    }
+
+    /// A result is not lost because keeping it went wrong, however wrong.
+    #[test]
+    fn a_panic_while_storing_is_a_note() {
+        assert_eq!(without_panic(|| Ok("name".to_owned())), Ok("name".to_owned()));
+        let kept = without_panic(|| panic!("the {} is broken", "jar"));
+        let mut result = SandboxResult::new(Outcome::Finished, Meta::default());
+        result.stdout = "42\n".to_owned();
+        let answer = text::of(&result, kept.err().as_ref());
+        assert!(answer.success);
+        insta::assert_snapshot!(answer.text, @r"
+        42
+        [note]
+        this execution was not kept: internal error: the jar is broken; the code ran, and the sandbox is as it was left by it
         ");
     }
 

@@ -1,6 +1,7 @@
 //! What the environment says about the agent's tool.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ use crate::defaults::Defaults;
 use crate::docker_settings::DockerSettings;
 use crate::home::Home;
 use crate::logging::SandboxLogger;
+
+/// Where the pyodide backend loads Pyodide from.
+const PYODIDE: &str = "BELLJAR_PYODIDE";
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * 1024;
@@ -59,17 +63,7 @@ impl AgentSettings {
     /// # Errors
     /// Every variable that is not valid, all at once; or a configuration file that is not.
     pub fn from_env() -> Result<Self, SandboxError> {
-        let (mut pairs, mut unreadable) = (Vec::new(), Vec::new());
-        for (name, value) in std::env::vars_os() {
-            let Ok(name) = name.into_string() else { continue };
-            match value.into_string() {
-                Ok(value) => pairs.push((name, value)),
-                Err(_) if variables::is_declared(&name) || name.starts_with("SANDBOX_") => {
-                    unreadable.push(BadVariable { name, problem: "is not UTF-8 text".to_owned() });
-                }
-                Err(_) => {}
-            }
-        }
+        let Texts { pairs, mut unreadable } = texts(std::env::vars_os());
         let mut settings = match (Self::from_variables(pairs), unreadable.is_empty()) {
             (settings, true) => settings?,
             (Err(SandboxError::Variables(others)), false) => {
@@ -80,9 +74,13 @@ impl AgentSettings {
         };
         let defaults = Defaults::read(&Home::locate()?)?;
         settings.python = std::env::var_os("BELLJAR_PYTHON").map(PathBuf::from).or(defaults.python);
-        settings.index_url = match std::env::var("BELLJAR_PYODIDE") {
-            Ok(place) => vec![place],
-            Err(_) => defaults.index_url.into(),
+        let place = std::env::var_os(PYODIDE).filter(|place| !place.is_empty());
+        settings.index_url = match place.map(OsString::into_string) {
+            Some(Ok(place)) => vec![place],
+            Some(Err(_)) => {
+                return Err(SandboxError::Variables(vec![not_text(PYODIDE.to_owned())]));
+            }
+            None => defaults.index_url.into(),
         };
         Ok(settings)
     }
@@ -114,12 +112,48 @@ impl DockerSettings {
     /// # Errors
     /// Every variable that is not valid.
     pub fn from_env() -> Result<Self, SandboxError> {
-        let values: BTreeMap<String, String> = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect();
-        let mut reader = Reader { values: &values, problems: Vec::new() };
-        reader.docker().ok_or(SandboxError::Variables(reader.problems))
+        Self::from_texts(texts(std::env::vars_os()))
     }
+
+    fn from_texts(Texts { pairs, mut unreadable }: Texts) -> Result<Self, SandboxError> {
+        // The others are nothing to containers.
+        let fallback = variables::FALLBACK.declared.name;
+        unreadable.retain(|bad| bad.name.starts_with("DOCKER_") || bad.name == fallback);
+        let values: BTreeMap<String, String> = pairs.into_iter().collect();
+        let mut reader = Reader { values: &values, problems: unreadable };
+        match reader.docker() {
+            Some(settings) if reader.problems.is_empty() => Ok(settings),
+            Some(_) | None => Err(SandboxError::Variables(reader.problems)),
+        }
+    }
+}
+
+/// An environment as texts.
+struct Texts {
+    pairs: Vec<(String, String)>,
+    /// Variables of ours that are none.
+    unreadable: Vec<BadVariable>,
+}
+
+/// Variables of ours must be text. Others are taken as well as they can be: what is secret among
+/// them must be known to be taken out of artifacts, where it would stand as such text.
+fn texts(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Texts {
+    let mut texts = Texts { pairs: Vec::new(), unreadable: Vec::new() };
+    for (name, value) in variables {
+        let name = name.to_string_lossy().into_owned();
+        match value.into_string() {
+            Ok(value) => texts.pairs.push((name, value)),
+            Err(_) if variables::is_declared(&name) || name.starts_with("SANDBOX_") => {
+                texts.unreadable.push(not_text(name));
+            }
+            Err(value) => texts.pairs.push((name, value.to_string_lossy().into_owned())),
+        }
+    }
+    texts
+}
+
+fn not_text(name: String) -> BadVariable {
+    BadVariable { name, problem: "is not UTF-8 text".to_owned() }
 }
 
 /// Reads variables and collects everything that is wrong with them.
@@ -177,7 +211,7 @@ impl Reader<'_> {
         *layer = from(layer, name).timeout_seconds(seconds?);
         let name = variables::BLOCK_DANGEROUS_IMPORTS.declared.name;
         high = from(&high, name).block_dangerous_imports(guarded?);
-        let policy = ExecutionPolicy::build(preset?, [low, fields, high]);
+        let policy = ExecutionPolicy::build_with_defaults(preset?, low, [fields, high]);
         let policy = policy.map_err(|error| self.refused(error)).ok()?;
         if policy.is_explicit(Field::MountHostDir) {
             self.problems.push(BadVariable {
@@ -217,7 +251,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The layer a variable belongs to: below the policy's own variables while it is not set.
+    /// The layer a variable belongs to: the defaults while it is not set.
     fn place<'a, T>(
         &self,
         variable: &Variable<T>,
@@ -245,99 +279,5 @@ fn from(layer: &PolicyLayer, name: &str) -> PolicyLayer {
 }
 
 #[cfg(test)]
-mod tests {
-    use belljar_core::Preset;
-
-    use super::*;
-
-    fn read(variables: &[(&str, &str)]) -> Result<AgentSettings, String> {
-        AgentSettings::from_variables(variables.iter().copied()).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn nothing_set_gives_the_defaults_of_the_specification() {
-        let settings = read(&[("PATH", "/usr/bin")]).unwrap();
-        assert_eq!(settings.backend, Backend::Native);
-        assert_eq!(settings.languages, RuntimeType::ALL);
-        assert_eq!(settings.store_code, StoreCode::OnError);
-        assert_eq!(settings.artifacts, ArtifactStore::at("artifacts"));
-        assert_eq!(settings.docker, DockerSettings::default());
-        let policy = &settings.policy;
-        assert_eq!((policy.timeout_seconds, policy.base()), (30.0, Preset::Agent));
-        assert_eq!((policy.stdout_max_bytes, policy.stderr_max_bytes), (10 * KIB, 10 * KIB));
-        assert!(policy.block_imports.is_empty());
-    }
-
-    #[test]
-    fn what_is_set_holds() {
-        let settings = read(&[
-            ("SANDBOX_TYPE", "wasm"),
-            ("SANDBOX_TIMEOUT_SEC", "5"),
-            ("SANDBOX_MAX_OUTPUT_KB", "64"),
-            ("SANDBOX_MEMORY_BYTES", "64MiB"),
-            ("SANDBOX_BLOCK_DANGEROUS_IMPORTS", "yes"),
-            ("SANDBOX_BLOCK_IMPORTS", "ctypes,os"),
-            ("SANDBOX_STORE_CODE", "never"),
-            ("SANDBOX_SUPPORTED_LANGUAGES", "python"),
-            ("SANDBOX_ARTIFACTS_DIR", "kept/here"),
-            ("SANDBOX_FALLBACK", "local"),
-            ("DOCKER_IMAGE", "own:1"),
-            ("DOCKER_MEMORY_LIMIT", "1g"),
-        ])
-        .unwrap();
-        assert_eq!(settings.backend, Backend::Wasm);
-        let policy = &settings.policy;
-        assert_eq!((policy.timeout_seconds, policy.memory_bytes), (5.0, 64 * MIB));
-        assert_eq!(policy.stdout_max_bytes, 64 * KIB);
-        assert_eq!(policy.block_imports, ["ctypes", "os", "subprocess", "shutil", "socket"]);
-        assert_eq!(settings.store_code, StoreCode::Never);
-        assert_eq!(settings.languages, [RuntimeType::Python]);
-        assert!(settings.docker.fallback);
-        assert_eq!((&*settings.docker.image, settings.docker.memory_bytes), ("own:1", 1 << 30));
-    }
-
-    /// A policy's own variable is above the tool's defaults, and below what the tool is told.
-    #[test]
-    fn the_last_that_says_something_holds() {
-        let policy = read(&[("SANDBOX_STDOUT_MAX_BYTES", "5")]).unwrap().policy;
-        assert_eq!((policy.stdout_max_bytes, policy.stderr_max_bytes), (5, 10 * KIB));
-        let both = [
-            ("SANDBOX_TIMEOUT_SECONDS", "7"),
-            ("SANDBOX_TIMEOUT_SEC", "8"),
-            ("SANDBOX_STDOUT_MAX_BYTES", "5"),
-            ("SANDBOX_MAX_OUTPUT_KB", "1"),
-        ];
-        let policy = read(&both).unwrap().policy;
-        assert_eq!((policy.timeout_seconds, policy.stdout_max_bytes), (8.0, KIB));
-        assert_eq!(read(&both[..1]).unwrap().policy.timeout_seconds, 7.0);
-    }
-
-    #[test]
-    fn everything_that_is_wrong_is_told_at_once() {
-        let wrong = [
-            ("SANDBOX_TYPE", "vm"),
-            ("SANDBOX_TIMEOUT_SEC", ""),
-            ("SANDBOX_MEMORY_BYTES", "-5"),
-            ("SANDBOX_STORE_COD", "never"),
-            ("DOCKER_CPU_LIMIT", "1e30"),
-        ];
-        insta::assert_snapshot!(read(&wrong).unwrap_err(), @r#"
-        the environment is not valid; nothing was run
-          SANDBOX_TYPE: is "vm"; it accepts local (or native), docker, wasm, pyodide, e2b, daemon or auto
-          SANDBOX_TIMEOUT_SEC: is empty; it accepts seconds from 0.001 to 86400
-          SANDBOX_MEMORY_BYTES: must be greater than 0, but is -5
-          SANDBOX_STORE_COD: unknown variable; did you mean `SANDBOX_STORE_CODE`?
-          DOCKER_CPU_LIMIT: is "1e30"; it accepts a number of processors from 0.01 to 1024
-        "#);
-        insta::assert_snapshot!(read(&[("SANDBOX_MOUNT_HOST_DIR", "/tmp")]).unwrap_err(), @r"
-        the environment is not valid; nothing was run
-          SANDBOX_MOUNT_HOST_DIR: is set, but the tool's code always gets a temporary directory; unset it
-        ");
-    }
-
-    #[test]
-    fn secrets_are_not_shown() {
-        let settings = read(&[("API_KEY", "tell-nobody-1")]).unwrap();
-        assert!(!format!("{settings:?}").contains("tell-nobody"));
-    }
-}
+#[path = "settings_tests.rs"]
+mod tests;

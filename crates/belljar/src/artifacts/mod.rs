@@ -1,10 +1,11 @@
 //! Executions that are kept: `executions/<time>_<hash>.json` below a directory, for their owner
-//! only, without secrets, bounded in size, age and number.
+//! only, without secrets, bounded in size and age.
 
 mod name;
 mod record;
 mod redact;
 mod replay;
+mod shapes;
 mod store;
 
 pub use belljar_core::StoreCode;

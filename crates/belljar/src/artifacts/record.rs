@@ -229,7 +229,7 @@ fn enforced(policy: &ExecutionPolicy, backend: Backend, redactor: &Redactor) -> 
             }
         }
     }
-    redactor.json(&mut value);
+    redactor.texts_in(&mut value);
     value
 }
 

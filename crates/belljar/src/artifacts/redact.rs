@@ -4,12 +4,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use belljar_core::{PolicyValues, SandboxResult, TRUNCATION_MARKER};
-use regex::{Captures, Regex};
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use super::shapes::{CUT_KEY, SHAPES};
 
 /// What stands where a secret was.
 pub const REDACTED: &str = "[redacted]";
@@ -95,7 +96,9 @@ impl Redactor {
 
     /// The output limit may have cut a secret in two; what is left of it is one as well.
     fn without_cut_secret<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let Some(body) = text.strip_suffix(TRUNCATION_MARKER) else { return Cow::Borrowed(text) };
+        // The host's line about a limit may follow.
+        let Some(end) = text.rfind(TRUNCATION_MARKER) else { return Cow::Borrowed(text) };
+        let (body, rest) = text.split_at(end);
         let known = self.known.iter().filter_map(|secret| {
             let cuts = secret.char_indices().map(|(index, _)| index).rev();
             cuts.take_while(|index| *index >= MIN_CUT_BYTES)
@@ -105,7 +108,7 @@ impl Redactor {
         match known.chain(shaped).max() {
             Some(length) => {
                 let kept = body.get(..body.len() - length).unwrap_or_default();
-                Cow::Owned(format!("{kept}{REDACTED}{TRUNCATION_MARKER}"))
+                Cow::Owned(format!("{kept}{REDACTED}{rest}"))
             }
             None => Cow::Borrowed(text),
         }
@@ -131,8 +134,9 @@ impl Redactor {
                 .collect();
         }
         for call in &mut result.pending_calls {
+            self.replace(&mut call.name);
             call.args.iter_mut().for_each(|value| self.json(value));
-            call.kwargs.values_mut().for_each(|value| self.json(value));
+            self.fields(&mut call.kwargs, Numbers::Looked);
         }
         let files =
             [&mut result.files_created, &mut result.files_modified, &mut result.files_deleted];
@@ -140,21 +144,41 @@ impl Redactor {
         result.meta.blocked_imports.iter_mut().for_each(|name| self.replace(name));
     }
 
-    pub(super) fn json(&self, value: &mut Value) {
+    /// Takes secrets out of a guest's value. A number can be one.
+    fn json(&self, value: &mut Value) {
+        self.value(value, Numbers::Looked);
+    }
+
+    /// Takes secrets out of the texts of a value that is not the guest's; its numbers stay.
+    pub(super) fn texts_in(&self, value: &mut Value) {
+        self.value(value, Numbers::Kept);
+    }
+
+    fn value(&self, value: &mut Value, numbers: Numbers) {
         match value {
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
-            Value::String(text) => self.replace(text),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.json(item)),
-            Value::Object(fields) => {
-                *fields = std::mem::take(fields)
-                    .into_iter()
-                    .map(|(name, mut value)| {
-                        self.json(&mut value);
-                        (self.text(&name).into_owned(), value)
-                    })
-                    .collect();
+            Value::Null | Value::Bool(_) => {}
+            Value::Number(number) => {
+                let digits = number.to_string();
+                if numbers == Numbers::Looked
+                    && let Cow::Owned(changed) = self.text(&digits)
+                {
+                    *value = Value::String(changed);
+                }
             }
+            Value::String(text) => self.replace(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item, numbers)),
+            Value::Object(fields) => self.fields(fields, numbers),
         }
+    }
+
+    fn fields(&self, fields: &mut Map<String, Value>, numbers: Numbers) {
+        *fields = std::mem::take(fields)
+            .into_iter()
+            .map(|(name, mut value)| {
+                self.value(&mut value, numbers);
+                (self.text(&name).into_owned(), value)
+            })
+            .collect();
     }
 
     fn replace(&self, text: &mut String) {
@@ -162,6 +186,13 @@ impl Redactor {
             *text = changed;
         }
     }
+}
+
+/// Whether numbers are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Numbers {
+    Looked,
+    Kept,
 }
 
 impl fmt::Debug for Redactor {
@@ -179,87 +210,6 @@ fn is_secret_name(name: &str) -> bool {
     let in_words = || name.split('_').any(|word| WORDS.contains(&word));
     // The shell's own variable for where it stands.
     name != "PWD" && (ANYWHERE.iter().any(|part| name.contains(part)) || in_words())
-}
-
-/// A kind of secret that is known by its shape.
-struct Shape {
-    pattern: Regex,
-    replace: fn(&Captures<'_>) -> String,
-}
-
-/// How keys of known services begin that nothing else begins like.
-const KEY_STARTS: &str = r"sk_live_|sk_test_|rk_live_|rk_test_|ghp_|gho_|ghu_|ghs_|ghr_|github_pat_|glpat-|xox[a-z]-|xapp-|AIza";
-
-/// The same for beginnings that may also be the end of a word.
-const SHORT_KEY_STARTS: &str = r"sk-|hf_|npm_|pypi-";
-
-/// Such a key without its end.
-static CUT_KEY: LazyLock<Regex> = LazyLock::new(|| {
-    compiled(&format!(r"(?:{KEY_STARTS}|\b(?:{SHORT_KEY_STARTS}|AKIA|ASIA|eyJ))[A-Za-z0-9_.\-]*$"))
-});
-
-static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
-    let shape = |pattern: &str, replace| Shape { pattern: compiled(pattern), replace };
-    vec![
-        // Private keys, also those whose end is missing, and those written with \n in a string.
-        shape(
-            r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
-            whole,
-        ),
-        shape(&format!(r"(?:{KEY_STARTS})[A-Za-z0-9_\-]{{16,}}"), whole),
-        shape(
-            &format!(r"(^|[^A-Za-z0-9])(?:{SHORT_KEY_STARTS})[A-Za-z0-9_\-]{{16,}}"),
-            after_first_with_digit,
-        ),
-        shape(r"(?:AKIA|ASIA)[0-9A-Z]{16,}", whole),
-        // JSON Web Tokens.
-        shape(r"\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]*)?", whole),
-        shape(
-            r#"(?i)(\bauthorization["']?\s*[:=,]\s*["']?(?:bearer|basic|token)\s+)[^\s"',;]+"#,
-            after_first,
-        ),
-        shape(r"(?i)(\bbearer\s+)[A-Za-z0-9._~+/=\-]{20,}", after_first),
-        // Passwords in addresses, before the host and among the parameters.
-        shape(r#"(?i)(\b[a-z][a-z0-9+.\-]*://[^\s:/@"']*:)[^\s@/"']+@"#, before_at),
-        shape(
-            r#"(?i)([?&;](?:password|passwd|pwd|secret|client_secret|token|access_token|auth_token|api_?key|key|sig|signature)=)[^\s&"'#;]+"#,
-            after_first,
-        ),
-        // Something called a password that is given a text.
-        shape(
-            r#"(?i)((?:password|passwd|passphrase|secret|secret_key|api_?key|access_key|auth_?token|access_?token)["']?\s*[:=]\s*["'])[^"'\n]{6,}"#,
-            after_first,
-        ),
-    ]
-});
-
-/// The patterns are constants and every one of them is tried by a test; one that did not compile
-/// would match nothing.
-fn compiled(pattern: &str) -> Regex {
-    #[expect(clippy::expect_used, reason = "a constant, compiled by every test of this module")]
-    Regex::new(pattern).expect("a valid pattern")
-}
-
-fn whole(_: &Captures<'_>) -> String {
-    REDACTED.to_owned()
-}
-
-/// Words joined by hyphens can look like a key; keys have digits.
-fn after_first_with_digit(found: &Captures<'_>) -> String {
-    let text = found.get(0).map_or("", |all| all.as_str());
-    if text.bytes().any(|byte| byte.is_ascii_digit()) {
-        after_first(found)
-    } else {
-        text.to_owned()
-    }
-}
-
-fn after_first(found: &Captures<'_>) -> String {
-    format!("{}{REDACTED}", found.get(1).map_or("", |kept| kept.as_str()))
-}
-
-fn before_at(found: &Captures<'_>) -> String {
-    format!("{}@", after_first(found))
 }
 
 #[cfg(test)]

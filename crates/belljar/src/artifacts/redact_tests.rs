@@ -57,6 +57,70 @@ fn secrets_are_known_by_where_they_stand() {
     }
 }
 
+/// However a secret is given to its name.
+#[test]
+fn what_a_secret_name_is_given_never_survives() {
+    for text in [
+        r#"cfg["password"] = "HUNTER-2222""#,
+        r#"cfg['db']['password']='HUNTER-2222'"#,
+        "X-API-Key: HUNTER-2222",
+        "curl -H 'X-Auth-Token: HUNTER-2222' x",
+        "Private-Token: HUNTER-2222",
+        r#"{"X-API-Key": "HUNTER-2222"}"#,
+        r#"headers["Authorization"] = "Bearer HUNTER-2222""#,
+        r#"headers["Authorization"] = f"Bearer HUNTER-2222""#,
+        r#"headers = {"Authorization": "HUNTER-2222"}"#,
+        r#"headers["Authorization"] = "Custom scheme HUNTER-2222""#,
+        r#"password = b"HUNTER-2222""#,
+        r#"password = r'HUNTER-2222'"#,
+        r#"password = f"HUNTER-2222""#,
+        r#"password = Rb"HUNTER-2222""#,
+        r#"token: str = "HUNTER-2222""#,
+        r#"token: Optional[str] = "HUNTER-2222""#,
+        r#"token: dict[str, str] | None = "HUNTER-2222""#,
+        r#"(token := "HUNTER-2222")"#,
+        r#"if password == "HUNTER-2222": pass"#,
+        "secret = \"\"\"HUNTER-2222\"\"\"",
+        "secret = '''\nfirst line\n\"HUNTER-2222\n'''",
+        "secret = \"\"\"never closed\nHUNTER-2222",
+        r#"password = "it's HUNTER-2222""#,
+        r#"password = 'say "please" HUNTER-2222'"#,
+        r#"password = "a \"quoted\" HUNTER-2222""#,
+        r#"API_TOKEN = "HUNTER-2222""#,
+        r#"GITHUB_TOKEN="HUNTER-2222""#,
+        r#"STRIPE_KEY = "HUNTER-2222""#,
+        r#"password2 = "HUNTER-2222""#,
+        r#"connect(db_password="HUNTER-2222")"#,
+        r#"json.loads("{\"password\": \"HUNTER-2222\"}")"#,
+        "PASSWORD=HUNTER-2222",
+        "LANG=C\nDB_PASSWORD=with spaces and (brackets) HUNTER-2222\nHOME=/",
+        "export GITHUB_TOKEN=HUNTER-2222",
+        "AWS_SECRET_ACCESS_KEY=abc/HUNTER-2222+x=",
+        "docker run -e API_TOKEN=HUNTER-2222 image",
+        "DB_PASS=HUNTER-2222",
+    ] {
+        let shown = redacted(text);
+        assert!(!shown.contains("HUNTER"), "{text} gave {shown}");
+        assert!(shown.contains(REDACTED), "{text} gave {shown}");
+    }
+}
+
+/// What stands around a secret is still there: code that was kept can be read, and mostly run.
+#[test]
+fn what_stands_around_a_secret_stays() {
+    for (text, shown) in [
+        (r#"f(password="hunter22", n=5)"#, r#"f(password="[redacted]", n=5)"#),
+        (r#"c["token"] = b'hunter22' # x"#, r#"c["token"] = b'[redacted]' # x"#),
+        (r#"password = "it's hunter" + x"#, r#"password = "[redacted]" + x"#),
+        ("s.secret = '''a\nb''' + c", "s.secret = '''[redacted]''' + c"),
+        ("A=1\nTOKEN=hunter22\nB=2", "A=1\nTOKEN=[redacted]\nB=2"),
+        ("TOKEN='hunter22'\nx", "TOKEN='[redacted]'\nx"),
+        ("X-API-Key: hunter22\nAccept: */*", "X-API-Key: [redacted]\nAccept: */*"),
+    ] {
+        assert_eq!(redacted(text), shown);
+    }
+}
+
 #[test]
 fn ordinary_text_is_unchanged() {
     for text in [
@@ -68,6 +132,18 @@ fn ordinary_text_is_unchanged() {
         "https://example.org/a:b/c?page=2&sort=key",
         "password = input('Password: ')",
         "key = d['key']; token = next(tokens)",
+        "password_field = None",
+        "tokens = 5",
+        "print(\"token count\")",
+        "token: str = None\ntoken: Optional[str]",
+        "def login(user, password: str, token=None): pass",
+        "TOKEN=os.environ['TOKEN']\nSECRET=read_secret('it')",
+        "if x: TOKEN=os.environ['TOKEN']; SECRET=read_secret('it')",
+        "PWD=/home/somebody\nOLDPWD=/home/else\nGIT_AUTHOR_NAME=Somebody Else",
+        "secret_santa = ['Ann', 'Bob']; passwords = []",
+        "max_tokens=4096, tokenizer='bert-base-cased'",
+        "foreign-key: users.identifier",
+        "def ask(token: str, model='large-model-1'): pass",
         "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----",
         "Line 12: ... (output truncated)",
         "AKIA is a prefix, eyJ too; 10:30@noon",
@@ -108,6 +184,41 @@ fn the_guests_environment_is_secret_except_for_the_usual() {
     assert_eq!(redactor.text("C.UTF-8 Samarkand"), "C.UTF-8 [redacted]");
 }
 
+/// Numbers that are secret in what a guest gives; a policy's own numbers stay what they are.
+#[test]
+fn a_number_can_be_a_secret() {
+    let redactor = Redactor::of_variables([("PIN_TOKEN", "4815162342")]);
+    let value = json!({ "n": [4_815_162_342_u64, -4_815_162_342_i64, 7], "x": 4_815_162_342_u64 });
+    let mut given = value.clone();
+    redactor.json(&mut given);
+    assert_eq!(given, json!({ "n": [REDACTED, format!("-{REDACTED}"), 7], "x": REDACTED }));
+    let mut policy = value.clone();
+    redactor.texts_in(&mut policy);
+    assert_eq!(policy, value);
+}
+
+/// Texts made to keep a matcher busy. The bound is far above what is needed.
+#[test]
+fn no_text_takes_longer_than_its_length_explains() {
+    for piece in [
+        "password=\"\"\"",
+        "token='''",
+        "token: ",
+        "token:str,",
+        "secret=\"\\\"",
+        "A_TOKEN=",
+        "\nA_TOKEN=",
+        "x-a-",
+        "authorization: \"",
+        "password = \\\"",
+    ] {
+        let text = piece.repeat((1 << 20) / piece.len());
+        let started = std::time::Instant::now();
+        let _ = redacted(&text);
+        assert!(started.elapsed().as_secs() < 60, "{piece}: {:?}", started.elapsed());
+    }
+}
+
 /// Everything a guest can put a text into.
 fn full(secret: &str) -> SandboxResult {
     let text = || format!("a {secret} b");
@@ -126,7 +237,8 @@ fn full(secret: &str) -> SandboxResult {
     result.meta.blocked_imports = vec![text()];
     result.pending_calls = vec![ToolCall {
         args: vec![text().into()],
-        kwargs: [("k".to_owned(), text().into())].into_iter().collect(),
+        name: text(),
+        kwargs: [("k".to_owned(), text().into()), (text(), 1.into())].into_iter().collect(),
         ..ToolCall::default()
     }];
     result
@@ -155,6 +267,9 @@ proptest! {
         let text = format!("... {}{TRUNCATION_MARKER}", &secret[..cut]);
         let shown = redactor.text(&text).into_owned();
         prop_assert_eq!(shown, format!("... {REDACTED}{TRUNCATION_MARKER}"));
+        let notice = "Timeout: timed out after 1 s\n";
+        let shown = redactor.text(&format!("{text}\n{notice}")).into_owned();
+        prop_assert_eq!(shown, format!("... {REDACTED}{TRUNCATION_MARKER}\n{notice}"));
     }
 
     #[test]

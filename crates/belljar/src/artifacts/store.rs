@@ -174,10 +174,14 @@ impl ArtifactStore {
     fn open(&self) -> Result<Option<Dir>, SandboxError> {
         let opened = self.parent().and_then(|(parent, name)| {
             let parent = Dir::open_ambient_dir(parent, cap_std::ambient_authority())?;
-            parent.open_dir_nofollow(name)?.open_dir_nofollow(EXECUTIONS)
+            let configured = parent.open_dir_nofollow(name)?;
+            Ok((configured.open_dir_nofollow(EXECUTIONS)?, configured))
         });
         match opened {
-            Ok(dir) => self.ours(dir).map(Some),
+            Ok((dir, configured)) => {
+                self.nobody_elses(&configured)?;
+                self.ours(dir).map(Some)
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.failed(&error)),
         }
@@ -188,9 +192,12 @@ impl ArtifactStore {
         let made = self.parent().and_then(|(parent, name)| {
             std::fs::create_dir_all(parent)?;
             let parent = Dir::open_ambient_dir(parent, cap_std::ambient_authority())?;
-            entered(&entered(&parent, Path::new(name))?, Path::new(EXECUTIONS))
+            entered(&parent, Path::new(name))
         });
-        self.ours(made.map_err(|error| self.failed(&error))?)
+        let configured = made.map_err(|error| self.failed(&error))?;
+        self.nobody_elses(&configured)?;
+        let dir = entered(&configured, Path::new(EXECUTIONS));
+        self.ours(dir.map_err(|error| self.failed(&error))?)
     }
 
     /// The directory above the configured one, and the configured one's name in it.
@@ -199,6 +206,20 @@ impl ArtifactStore {
         let name = self.dir.file_name().ok_or_else(no_name)?;
         let parent = self.dir.parent().filter(|parent| !parent.as_os_str().is_empty());
         Ok((parent.unwrap_or(Path::new(".")), name))
+    }
+
+    /// Refuses a configured directory in which somebody else could exchange ours. The system's
+    /// own administrator can do that anywhere.
+    fn nobody_elses(&self, configured: &Dir) -> Result<(), SandboxError> {
+        let metadata = configured.dir_metadata().map_err(|error| self.failed(&error))?;
+        let above = self.dir.display();
+        if ![rustix::process::geteuid().as_raw(), 0].contains(&metadata.uid()) {
+            return Err(self.unusable(format!("{above} belongs to another user")));
+        }
+        if metadata.mode() & 0o022 != 0 {
+            return Err(self.unusable(format!("other users may write to {above}")));
+        }
+        Ok(())
     }
 
     /// Refuses a directory that somebody else can put files into.
@@ -248,7 +269,8 @@ impl ArtifactStore {
             path: self.path(),
             problem,
             hint: Some(
-                "set SANDBOX_ARTIFACTS_DIR to a directory of your own, or SANDBOX_STORE_CODE=never"
+                "set SANDBOX_ARTIFACTS_DIR to a directory that only you can write to, or \
+                 SANDBOX_STORE_CODE=never"
                     .to_owned(),
             ),
         }

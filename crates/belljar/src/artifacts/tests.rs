@@ -116,6 +116,38 @@ fn a_file_in_the_way_and_a_directory_that_others_may_write_are_refused() {
     );
 }
 
+/// Who may write to the directory above could put another in its place.
+#[test]
+fn a_configured_directory_that_others_may_write_is_refused() {
+    for exists in [false, true] {
+        let (dir, store) = place();
+        if exists {
+            keep(&store, "1").unwrap();
+        } else {
+            fs::create_dir(dir.path().join("artifacts")).unwrap();
+        }
+        let set = |mode| {
+            let path = dir.path().join("artifacts");
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for open in [0o777, 0o1777, 0o770, 0o702] {
+            set(open);
+            let refusal = "cannot use the artifacts at DIR/artifacts/executions: other users may \
+                           write to DIR/artifacts; nothing was changed";
+            assert_eq!(said(&dir, &keep(&store, "2").unwrap_err()), refusal);
+            if exists {
+                assert_eq!(said(&dir, &store.list().unwrap_err()), refusal);
+                assert_eq!(said(&dir, &store.read("2").unwrap_err()), refusal);
+                assert_eq!(said(&dir, &store.prune(KEEP).unwrap_err()), refusal);
+            }
+        }
+        assert_eq!(store.path().exists(), exists, "nothing was made");
+        set(0o755);
+        keep(&store, "3").unwrap();
+        assert_eq!(store.list().unwrap().len(), 1 + usize::from(exists));
+    }
+}
+
 #[test]
 fn damaged_and_foreign_files_are_listed_and_left_alone() {
     let (_dir, store) = place();
