@@ -139,6 +139,19 @@ if os.fork() == 0:
         permitted_native(&jar, &format!("{hold}hold(90_000)\ntime.sleep(0.2)\nprint(1)")).printed("1\n");
     }
 
+    /// A process lives on without the thread that has its number.
+    fn files_without_a_name_in_a_thread_that_outlives_the_first() {
+        let jar = Jar::native().with(|layer| layer.workspace_max_bytes(1_000_000));
+        let code = "import ctypes, os, threading, time\nkept = []\ndef fill():\n  time.sleep(0.3)\n  for i in range(50):\n    \
+                    f = open('f', 'wb'); os.remove('f'); f.write(b'x' * 900_000); f.flush(); kept.append(f)\n  time.sleep(60)\n\
+                    threading.Thread(target=fill, daemon=True).start()\n\
+                    ctypes.CDLL(None).syscall(93 if os.uname().machine == 'aarch64' else 60, 0)";
+        attack_native(&jar, code).ended(Status::Quota, -1);
+        let code = "import os, threading\ndef fill():\n  f = open('f', 'wb'); os.remove('f'); f.write(b'x' * 900_000); f.flush(); print(1)\n\
+                    t = threading.Thread(target=fill); t.start(); t.join()";
+        permitted_native(&jar, code).printed("1\n");
+    }
+
     fn files_without_a_name_in_a_process_that_cannot_be_looked_at() {
         let jar = Jar::native().with(|layer| layer.workspace_max_bytes(1_000_000));
         let code = "import ctypes, os, time\nctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\nkept = []\nfor i in range(50):\n  \

@@ -191,6 +191,8 @@ pub(crate) struct Quota<'a> {
     growth: u64,
     /// Where the workspace is, if that can be told.
     file_system: Option<FileSystem>,
+    /// Whether something could not be looked at the last time.
+    was_hidden: bool,
     due: Instant,
 }
 
@@ -209,6 +211,7 @@ impl<'a> Quota<'a> {
             unseen: if bytes.or(files).is_some() { before.unseen } else { usize::MAX },
             growth: bytes.unwrap_or(u64::MAX),
             file_system: FileSystem::of(workspace).ok(),
+            was_hidden: false,
             due: Instant::now() + INTERVAL,
         }
     }
@@ -223,6 +226,7 @@ impl<'a> Quota<'a> {
             unseen: usize::MAX,
             growth: u64::MAX,
             file_system: None,
+            was_hidden: false,
             due: Instant::now() + never,
         }
     }
@@ -248,11 +252,13 @@ impl<'a> Quota<'a> {
         exceeded
     }
 
-    /// What cannot be looked at is too much.
-    fn is_exceeded_with(&self, listing: &Listing, ancestor: Ancestor) -> bool {
+    /// What cannot be looked at is too much, unless that is over the next time: a process that is
+    /// becoming another program lets nobody look.
+    fn is_exceeded_with(&mut self, listing: &Listing, ancestor: Ancestor) -> bool {
         let Some(file_system) = self.file_system else { return true };
         let nameless = Nameless::held_below(ancestor, file_system);
-        !nameless.is_whole()
+        let was_hidden = std::mem::replace(&mut self.was_hidden, !nameless.is_whole());
+        (self.was_hidden && was_hidden)
             || listing.bytes().saturating_add(nameless.bytes(self.growth)) > self.bytes
             || (listing.entries.len() as u64).saturating_add(nameless.count()) > self.files
     }

@@ -1,5 +1,5 @@
 //! Files that were removed while processes still hold them. They take room like any other and have
-//! no name by which a listing could find them, so the processes are asked what they hold. Where they
+//! no name by which a listing could find them, so the threads are asked what they hold. Where they
 //! cannot be asked, nothing is known, and [`Nameless::is_whole`] says so.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,11 +13,12 @@ use rustix::io::Errno;
 
 use super::launch::Ancestor;
 
-/// Processes that are asked, far more than a jail allows.
-const MAX_PROCESSES: usize = 4096;
+/// Threads that are asked, of all processes together: far more than a jail allows.
+const MAX_THREADS: usize = 4096;
 
-/// Descriptors that are looked at, of all processes together: far more than a jail allows.
-const MAX_DESCRIPTORS: usize = 64 * 1024;
+/// Descriptors that are looked at, of all threads together. Those of one process are mostly the
+/// same, and counted each time.
+const MAX_DESCRIPTORS: usize = 256 * 1024;
 
 /// Of the list of one process's mappings: some forty thousand of them.
 const MAX_MAPS_BYTES: u64 = 4 * 1024 * 1024;
@@ -57,19 +58,20 @@ impl Nameless {
     /// What a process and its descendants hold on a file system.
     pub(super) fn held_below(ancestor: Ancestor, on: FileSystem) -> Self {
         let mut held = Self::default();
-        let mut processes = held.with_descendants(ancestor.pid);
+        // Of each thread: one may have descriptors of its own, and live on when the first has ended.
+        let mut threads = held.threads_below(ancestor.pid);
         if ancestor.owns_first {
-            processes.retain(|process| !is_first(*process));
+            threads.retain(|thread| !is_first(*thread));
         }
         let mut descriptors = 0;
         // First, because these can always be measured.
-        for process in &processes {
-            let open = held.add_open(*process, on, &mut descriptors);
-            held.note(open);
+        for thread in &threads {
+            let open = held.add_open(*thread, on, &mut descriptors);
+            held.note(*thread, open);
         }
-        for process in &processes {
-            let mapped = held.add_mapped(*process, on);
-            held.note(mapped);
+        for thread in &threads {
+            let mapped = held.add_mapped(*thread, on);
+            held.note(*thread, mapped);
         }
         held
     }
@@ -89,13 +91,13 @@ impl Nameless {
         !self.hidden
     }
 
-    /// A process that has ended holds nothing. One that cannot be asked may hold anything.
-    fn note(&mut self, looked: io::Result<()>) {
-        self.hidden |= looked.is_err_and(|error| !is_gone(&error));
+    /// A thread that has ended holds nothing. One that cannot be asked may hold anything.
+    fn note(&mut self, thread: u32, looked: io::Result<()>) {
+        self.hidden |= looked.is_err_and(|error| !is_gone(&error) && !is_ending(thread));
     }
 
-    fn add_open(&mut self, process: u32, on: FileSystem, looked_at: &mut usize) -> io::Result<()> {
-        for entry in fs::read_dir(format!("/proc/{process}/fd"))? {
+    fn add_open(&mut self, thread: u32, on: FileSystem, looked_at: &mut usize) -> io::Result<()> {
+        for entry in fs::read_dir(format!("/proc/{thread}/fd"))? {
             *looked_at += 1;
             if *looked_at > MAX_DESCRIPTORS {
                 return Err(io::Error::other("too many descriptors"));
@@ -110,16 +112,16 @@ impl Nameless {
     }
 
     /// A mapping holds a file after its descriptor was closed, and may be far shorter than it.
-    fn add_mapped(&mut self, process: u32, on: FileSystem) -> io::Result<()> {
+    fn add_mapped(&mut self, thread: u32, on: FileSystem) -> io::Result<()> {
         let mut moved = BTreeSet::new();
         for _ in 0..LOOKS {
             moved.clear();
-            for mapping in maps(process)?.lines().filter_map(|line| removed_mapping(line, on)) {
+            for mapping in maps(thread)?.lines().filter_map(|line| removed_mapping(line, on)) {
                 let Mapping { start, end, inode } = mapping;
                 if self.known.contains_key(&inode) || self.unmeasured.contains(&inode) {
                     continue;
                 }
-                match fs::metadata(format!("/proc/{process}/map_files/{start:x}-{end:x}")) {
+                match fs::metadata(format!("/proc/{thread}/map_files/{start:x}-{end:x}")) {
                     Ok(found) => self.add(&found, on),
                     Err(error) if is_gone(&error) => drop(moved.insert(inode)),
                     Err(_) => drop(self.unmeasured.insert(inode)),
@@ -139,21 +141,26 @@ impl Nameless {
         }
     }
 
-    fn with_descendants(&mut self, root: u32) -> BTreeSet<u32> {
-        let mut found = BTreeSet::from([root]);
-        let mut unasked = vec![root];
+    /// The threads of a process and of its descendants.
+    fn threads_below(&mut self, root: u32) -> BTreeSet<u32> {
+        let (mut threads, mut unasked) = (BTreeSet::new(), vec![root]);
         while let Some(process) = unasked.pop() {
-            let children = children(process);
-            for child in children.as_deref().unwrap_or_default() {
-                if found.len() >= MAX_PROCESSES {
+            let found = threads_of(process);
+            for thread in found.as_deref().unwrap_or_default() {
+                if threads.len() >= MAX_THREADS {
                     self.hidden = true;
-                } else if found.insert(*child) {
-                    unasked.push(*child);
+                    return threads;
+                }
+                // One that was seen before has the number of one that has ended meanwhile.
+                if threads.insert(*thread) {
+                    let children = children_of(process, *thread);
+                    unasked.extend(children.as_deref().unwrap_or_default());
+                    self.note(*thread, children.map(drop));
                 }
             }
-            self.note(children.map(drop));
+            self.note(process, found.map(drop));
         }
-        found
+        threads
     }
 }
 
@@ -162,33 +169,40 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::SRCH))
 }
 
+/// Whether a thread is past running any code: what it holds is given back, or somebody else's too.
+fn is_ending(thread: u32) -> bool {
+    const EXITING: u64 = 4;
+    let stat = fs::read_to_string(format!("/proc/{thread}/stat")).unwrap_or_default();
+    // The name in parentheses may hold anything; the flags are the seventh field after it.
+    let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+    let flags = fields.nth(6).and_then(|flags| flags.parse::<u64>().ok());
+    flags.is_none_or(|flags| flags & EXITING != 0)
+}
+
 /// Whether it has the number one in the namespace it was born in, where no jailed code can put it.
-fn is_first(process: u32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+fn is_first(thread: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     let numbers: Vec<&str> = numbers.unwrap_or_default().split_ascii_whitespace().collect();
     matches!(numbers[..], [_, .., "1"])
 }
 
-fn children(process: u32) -> io::Result<Vec<u32>> {
-    let mut found = Vec::new();
-    for thread in fs::read_dir(format!("/proc/{process}/task"))? {
-        match fs::read_to_string(thread?.path().join("children")) {
-            Ok(text) => {
-                found.extend(
-                    text.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()),
-                );
-            }
-            Err(error) if is_gone(&error) => {}
-            Err(error) => return Err(error),
-        }
+fn threads_of(process: u32) -> io::Result<Vec<u32>> {
+    let mut threads = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{process}/task"))? {
+        threads.extend(entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
     }
-    Ok(found)
+    Ok(threads)
 }
 
-fn maps(process: u32) -> io::Result<String> {
+fn children_of(process: u32, thread: u32) -> io::Result<Vec<u32>> {
+    let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/children"))?;
+    Ok(text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
+}
+
+fn maps(thread: u32) -> io::Result<String> {
     let mut text = Vec::new();
-    let file = fs::File::open(format!("/proc/{process}/maps"))?;
+    let file = fs::File::open(format!("/proc/{thread}/maps"))?;
     if file.take(MAX_MAPS_BYTES).read_to_end(&mut text)? as u64 == MAX_MAPS_BYTES {
         return Err(io::Error::other("too many mappings"));
     }
@@ -309,12 +323,25 @@ mod tests {
     fn what_cannot_be_looked_at_is_noted() {
         let noted = |error: io::Error| {
             let mut held = Nameless::default();
-            held.note(Err(error));
+            held.note(std::process::id(), Err(error));
             !held.is_whole()
         };
         assert!(noted(io::Error::other("too many descriptors")));
         assert!(noted(Errno::ACCESS.into()) && noted(Errno::PERM.into()));
         assert!(!noted(Errno::NOENT.into()) && !noted(Errno::SRCH.into()));
+    }
+
+    #[test]
+    fn a_process_that_nobody_has_waited_for_is_ending() {
+        let mut child = Command::new("true").stdout(Stdio::piped()).spawn().unwrap();
+        assert!(!is_ending(std::process::id()));
+        // Its end of the pipe is closed when it ends.
+        child.stdout.take().unwrap().read_to_end(&mut Vec::new()).unwrap();
+        while !is_ending(child.id()) {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(is_ending(child.id()), "and gone");
     }
 
     #[test]
