@@ -8,7 +8,7 @@ use belljar::{
     Backend, DockerSettings, ExecutionPolicy, Preset, SandboxConfig, SandboxError, create_sandbox,
 };
 
-use crate::timing::{Times, succeed};
+use crate::timing::{succeed, told};
 use crate::{BenchError, Report, Row, Settings};
 
 const HELLO: &str = "print('hello')";
@@ -47,14 +47,14 @@ pub fn measure(settings: &Settings, report: &mut Report) -> Result<(), BenchErro
         Err(error) => return Err(error.into()),
     }
     let rounds = if settings.quick { 3 } else { 10 };
-    let fresh = times(rounds, || {
+    let fresh = told(rounds, || {
         let start = Instant::now();
         succeed(create_sandbox(&config)?.execute(HELLO)?)?;
         Ok(start.elapsed())
     })?;
     let mut sandbox = create_sandbox(&config)?;
     succeed(sandbox.execute(HELLO)?)?;
-    let second = times(rounds, || {
+    let second = told(rounds, || {
         std::thread::sleep(PAUSE);
         let start = Instant::now();
         succeed(sandbox.execute(HELLO)?)?;
@@ -63,12 +63,12 @@ pub fn measure(settings: &Settings, report: &mut Report) -> Result<(), BenchErro
     drop(sandbox);
     let mut session = create_sandbox(&config)?;
     session.initialize(serde_json::Value::Null)?;
-    let cell = times(10 * rounds, || {
+    let cell = told(10 * rounds, || {
         let start = Instant::now();
         succeed(session.execute(HELLO)?)?;
         Ok(start.elapsed())
     })?;
-    let client = times(rounds, || run_by_client(&config.docker.image));
+    let client = told(rounds, || run_by_client(&config.docker.image));
     if let Err(why) = &client {
         report.skip(&format!("{WHAT}, against docker run"), why);
     }
@@ -80,17 +80,6 @@ pub fn measure(settings: &Settings, report: &mut Report) -> Result<(), BenchErro
         });
     }
     Ok(())
-}
-
-fn times(
-    rounds: usize,
-    mut work: impl FnMut() -> Result<Duration, BenchError>,
-) -> Result<Times, BenchError> {
-    let mut times = Times::default();
-    for _ in 0..rounds {
-        times.push(work()?);
-    }
-    Ok(times)
 }
 
 /// The same program by the engine's own client.

@@ -9,7 +9,7 @@ use belljar::{
 };
 
 use crate::compare::Native;
-use crate::timing::{Times, succeed};
+use crate::timing::{Times, succeed, told};
 use crate::{BenchError, Report, Row, Settings};
 
 const HELLO: &str = "print('hello')";
@@ -49,7 +49,7 @@ pub fn measure(
     let spare = at_once(PAUSE)?;
     let hurried = at_once(Duration::ZERO)?;
     // A sandbox's first interpreter has no zygote.
-    let alone = compared(rounds / 2, || {
+    let alone = told(rounds / 2, || {
         let mut sandbox = create_sandbox(&config)?;
         let start = Instant::now();
         succeed(sandbox.execute(HELLO)?)?;
@@ -59,14 +59,14 @@ pub fn measure(
     let called = timed(rounds / 2, Duration::ZERO, || {
         succeed(tool.execute(HELLO, RuntimeType::Python, None)?)
     })?;
-    let bare = compared(rounds / 2, || native.run_once(HELLO))?;
+    let bare = told(rounds / 2, || native.run_once(HELLO))?;
     let rows = [
         (WHAT.to_owned(), spare),
         (format!("{WHAT}, one right after another"), hurried),
         (format!("{WHAT}, first of its sandbox"), alone),
         ("native: a call of the agent's tool".to_owned(), called),
     ];
-    let bubblewrap = compared(rounds / 2, || native.run_in_bubblewrap(HELLO));
+    let bubblewrap = told(rounds / 2, || native.run_in_bubblewrap(HELLO));
     if let Err(why) = &bubblewrap {
         report.skip(&format!("{WHAT}, against bwrap"), why);
     }
@@ -101,24 +101,12 @@ fn timed(
     pause: Duration,
     mut work: impl FnMut() -> Result<(), BenchError>,
 ) -> Result<Times, BenchError> {
-    compared(rounds, || {
+    told(rounds, || {
         std::thread::sleep(pause);
         let start = Instant::now();
         work()?;
         Ok(start.elapsed())
     })
-}
-
-fn compared(
-    rounds: usize,
-    mut work: impl FnMut() -> Result<Duration, BenchError>,
-) -> Result<Times, BenchError> {
-    let mut times = Times::default();
-    work()?;
-    for _ in 0..rounds {
-        times.push(work()?);
-    }
-    Ok(times)
 }
 
 #[cfg(test)]

@@ -58,3 +58,16 @@ pub fn sample(
     }
     Ok(times)
 }
+
+/// `rounds` times that the work takes of itself, after one that does not count.
+pub fn told(
+    rounds: usize,
+    mut work: impl FnMut() -> Result<Duration, BenchError>,
+) -> Result<Times, BenchError> {
+    let mut times = Times::default();
+    work()?;
+    for _ in 0..rounds {
+        times.push(work()?);
+    }
+    Ok(times)
+}

@@ -39,6 +39,7 @@ fn all_refused(result: &SandboxResult, ways: usize) {
 fn reaching_the_network() {
     let jar = Jar::new();
     let Some(config) = jar.docker("reaching_the_network") else { return };
+    let _alone = exclusive();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let code = format!(
@@ -149,6 +150,7 @@ tried('call(\"mount\", b\"/\", b\"/app/m\", None, 4096, None)', 'call(\"mount\",
 fn speaking_to_the_engine() {
     let jar = Jar::new();
     let Some(config) = jar.docker("speaking_to_the_engine") else { return };
+    let _alone = exclusive();
     let socket = docker_settings().expect("an engine").socket.expect("a socket");
     let socket = socket.trim_start_matches("unix://").to_owned();
     let code = format!(
@@ -285,6 +287,7 @@ fn environment_and_processes_of_the_host() {
 fn images_that_would_let_the_disk_be_filled() {
     let jar = Jar::new();
     let Some(mut config) = jar.docker("images_that_would_let_the_disk_be_filled") else { return };
+    let _alone = exclusive();
     let dir = tempfile::tempdir().expect("a directory");
     fs::write(dir.path().join("f"), "").expect("a file");
     let tar = dir.path().join("t.tar");
@@ -317,4 +320,21 @@ fn images_that_would_let_the_disk_be_filled() {
     attack(&small, "open('f', 'wb').write(bytes(1 << 19)); print('fine')").printed("fine\n");
     attack(&small, "import time\nfor n in range(1000): open(f'g{n}', 'wb').write(bytes(1 << 18)); time.sleep(0.01)")
         .ended(Status::Quota, -1);
+}
+
+#[test]
+fn files_without_a_name() {
+    let jar = Jar::new().with(|layer| layer.workspace_max_bytes(1_000_000));
+    let Some(config) = jar.docker("files_without_a_name") else { return };
+    let open = "import os, time\nkept = []\ndef hold(size):\n  \
+                f = open('f', 'wb'); os.remove('f'); f.write(b'x' * size); f.flush(); kept.append(f)\n";
+    let mapped = "import ctypes, os, time\nc = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p\ndef hold(size):\n  \
+                  fd = os.open('f', os.O_RDWR | os.O_CREAT); os.write(fd, b'x' * size)\n  \
+                  assert c.mmap(None, 4096, 1, 1, fd, ctypes.c_long(0)) != 2 ** 64 - 1\n  os.remove('f'); os.close(fd)\n";
+    for hold in [open, mapped] {
+        let fill = format!("{hold}for _ in range(50): hold(900_000)\ntime.sleep(10)");
+        attack(&config, &fill).ended(Status::Quota, -1);
+        let little = format!("{hold}hold(90_000)\ntime.sleep(0.2)\nprint(1)");
+        attack(&config, &little).printed("1\n");
+    }
 }

@@ -6,7 +6,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
 use belljar::Status;
-use support::{Expect, Jar, attack_native, both_users, permitted_native};
+use support::{Expect, Jar, attack_native, both_users, exclusive, permitted_native};
 
 /// Tries expressions and prints how each ends, without its words: those could hold paths.
 const TRY: &str = "import os, sys
@@ -155,6 +155,7 @@ except ProcessLookupError: print('nobody else is there')";
     }
 
     fn connecting_to_the_host() {
+        let _alone = exclusive();
         let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = tcp.local_addr().expect("an address").port();
         let directory = tempfile::tempdir().expect("a directory");
@@ -180,6 +181,7 @@ tried('to((\"127.0.0.1\", {port}), socket.AF_INET)', 'to((\"::1\", {port}), sock
 
     fn descriptors_of_the_host() {
         // One that the host forgot to close on exec.
+        let _alone = exclusive();
         let (_dir, secret) = secret();
         let file = fs::File::open(&secret).expect("the secret");
         let fd = std::os::fd::AsRawFd::as_raw_fd(&file);

@@ -129,6 +129,37 @@ if os.fork() == 0:
             .printed("900000\n");
     }
 
+    /// A mapping says nothing about how long its file is.
+    fn files_without_a_name_of_which_one_page_is_mapped() {
+        let jar = Jar::native().with(|layer| layer.workspace_max_bytes(1_000_000));
+        let hold = "import ctypes, os, time\nc = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p\ndef hold(size):\n  \
+                    fd = os.open('f', os.O_RDWR | os.O_CREAT); os.write(fd, b'x' * size)\n  \
+                    assert c.mmap(None, 4096, 1, 1, fd, ctypes.c_long(0)) != 2 ** 64 - 1\n  os.remove('f'); os.close(fd)\n";
+        attack_native(&jar, &format!("{hold}for _ in range(50): hold(900_000)\ntime.sleep(5)")).ended(Status::Quota, -1);
+        permitted_native(&jar, &format!("{hold}hold(90_000)\ntime.sleep(0.2)\nprint(1)")).printed("1\n");
+    }
+
+    /// A process lives on without the thread that has its number.
+    fn files_without_a_name_in_a_thread_that_outlives_the_first() {
+        let jar = Jar::native().with(|layer| layer.workspace_max_bytes(1_000_000));
+        let code = "import ctypes, os, threading, time\nkept = []\ndef fill():\n  time.sleep(0.3)\n  for i in range(50):\n    \
+                    f = open('f', 'wb'); os.remove('f'); f.write(b'x' * 900_000); f.flush(); kept.append(f)\n  time.sleep(60)\n\
+                    threading.Thread(target=fill, daemon=True).start()\n\
+                    ctypes.CDLL(None).syscall(93 if os.uname().machine == 'aarch64' else 60, 0)";
+        attack_native(&jar, code).ended(Status::Quota, -1);
+        let code = "import os, threading\ndef fill():\n  f = open('f', 'wb'); os.remove('f'); f.write(b'x' * 900_000); f.flush(); print(1)\n\
+                    t = threading.Thread(target=fill); t.start(); t.join()";
+        permitted_native(&jar, code).printed("1\n");
+    }
+
+    fn files_without_a_name_in_a_process_that_cannot_be_looked_at() {
+        let jar = Jar::native().with(|layer| layer.workspace_max_bytes(1_000_000));
+        let code = "import ctypes, os, time\nctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\nkept = []\nfor i in range(50):\n  \
+                    f = open('f', 'wb'); os.remove('f'); f.write(b'x' * 900_000); f.flush(); kept.append(f)\ntime.sleep(5)";
+        attack_native(&jar, code).ended(Status::Quota, -1);
+        permitted_native(&jar, "import ctypes, time\nprint(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)); time.sleep(0.2)").printed("1\n");
+    }
+
     fn files_without_a_name_in_another_process() {
         let jar = Jar::native().with(|layer| layer.workspace_max_bytes(1_000_000));
         let code = "import os, time\nfor i in range(9):\n  if os.fork() == 0:\n    os.setsid()\n    f = open('f%d' % i, 'wb'); os.remove('f%d' % i)\n    \

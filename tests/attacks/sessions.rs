@@ -77,6 +77,7 @@ fn a_fork_looking_for_its_sibling_in_memory_and_files() {
 
 #[test]
 fn secrets_of_a_sibling_in_a_snapshot_file() {
+    let _alone = exclusive();
     let jar = Jar::new();
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("s.snapshot");
@@ -385,9 +386,9 @@ fn a_full_memory_saved() {
 #[test]
 fn many_snapshots_of_much_memory() {
     let jar = Jar::new();
+    let _alone = exclusive();
     let mut session = jar.session();
     session.run("x = bytearray(b'x') * 40_000_000").kept(Status::Ok);
-    let _guard = exclusive();
     let mut many = || -> Vec<Snapshot> {
         (0..50).map(|_| session.snapshot(Files::Without).expect("a snapshot")).collect()
     };

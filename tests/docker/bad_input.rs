@@ -1,7 +1,8 @@
 //! No engine, a strange engine, no image, a strange image.
 
 use std::io::Write;
-use std::os::unix::net::UnixListener;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -60,6 +61,21 @@ fn a_socket_that_hangs() {
     hint: Set SANDBOX_TYPE=local or start Docker daemon
     ");
     assert!(started.elapsed() < Duration::from_secs(10));
+}
+
+/// Whoever connects to a queue that is full waits.
+#[test]
+fn a_socket_that_takes_no_connections() {
+    let (jar, dir) = (Jar::new(), tempfile::tempdir().expect("a directory"));
+    let socket = dir.path().join("docker.sock");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    // SAFETY: makes the queue of a socket that `listener` holds shorter.
+    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+    let _in_the_queue = UnixStream::connect(&socket).expect("the only place");
+    insta::assert_snapshot!(complaint_about(&jar, &socket), @r"
+    the docker backend cannot be used: Docker daemon not available: whoever listens at SOCKET does not take connections; nothing was run
+    hint: Set SANDBOX_TYPE=local or start Docker daemon
+    ");
 }
 
 #[test]

@@ -120,6 +120,34 @@ fn a_directory_where_a_file_was_deleted_stays() {
     assert_eq!(jar.read("a/mine"), "kept");
 }
 
+/// What the daemon does not know of is the caller's, whatever it is.
+#[test]
+fn a_directory_with_links_or_pipes_of_the_callers_does_not_make_way() {
+    let (jar, outside) = (Jar::new(), tempfile::tempdir().expect("a directory"));
+    for name in ["pipe", "link", "empty"] {
+        jar.write(&format!("{name}/f"), "1");
+    }
+    let mut sandbox = session(&jar);
+    sandbox.run("1").gave(1);
+    let made = std::process::Command::new("mkfifo").arg(jar.workspace().join("pipe/p")).status();
+    assert!(made.expect("mkfifo").success());
+    symlink(outside.path(), jar.workspace().join("link/out")).expect("a link");
+    let replace = |name: &str| {
+        format!("import shutil\nshutil.rmtree('{name}')\nopen('{name}', 'w').write('a file now')")
+    };
+    sandbox.run(&replace("empty")).ended(Status::Ok, 0);
+    assert_eq!(jar.read("empty"), "a file now");
+    for (name, kept) in [("link", "out"), ("pipe", "p")] {
+        sandbox.execute(&replace(name)).expect_err("something is in the way");
+        assert!(jar.workspace().join(name).join(kept).symlink_metadata().is_ok(), "{name}/{kept}");
+        // As long as it is, nothing else comes.
+        fs::remove_file(jar.workspace().join(name).join(kept)).expect("the caller may");
+        sandbox.run("1").gave(1);
+        assert_eq!(jar.read(name), "a file now");
+    }
+    assert!(outside.path().is_dir());
+}
+
 #[test]
 fn what_cannot_be_had_there_is_refused() {
     let refused = |config: SandboxConfig| match create_sandbox(&config).map(drop) {

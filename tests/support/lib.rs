@@ -23,7 +23,7 @@ pub use agent::Agent;
 pub use daemon::Daemon;
 pub use docker::{belongs_to_nobody, containers, docker_settings, engine};
 pub use jar::{Jar, build_dir, home};
-pub use memory::{Usage, attack, attacked, exclusive, permitted};
+pub use memory::{Alone, Usage, attack, attacked, exclusive, permitted};
 pub use native::{attack_native, attacked_natively, permitted_native, processes_of};
 pub use process::{again_as_nobody, alone, given, in_new_processes};
 pub use results::{Expect, assert_no_host_paths};

@@ -1,5 +1,6 @@
 //! The host's own memory and descriptors, before and after.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -28,10 +29,34 @@ try: import missing
 except ImportError: pass
 open('f', 'w').close(); os.listdir('.'); os.symlink('f', 'l'); os.utime('l'); os.rename('f', 'g')";
 
-/// Attacks run one at a time, so that one's memory is not taken for another's.
-pub fn exclusive() -> MutexGuard<'static, ()> {
+/// While it is held, no other thread measures the host.
+#[derive(Debug)]
+pub struct Alone(Option<MutexGuard<'static, ()>>);
+
+thread_local! {
+    static IS_ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Attacks run one at a time, so that one's memory is not taken for another's. A thread that has
+/// this may ask for it again.
+///
+/// Whatever a test opens or fills before its attack belongs after this: what it holds while it waits
+/// for its turn looks like a leak of whoever has the turn, and stays until that one gives up.
+#[must_use]
+pub fn exclusive() -> Alone {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+    if IS_ALONE.replace(true) {
+        return Alone(None);
+    }
+    Alone(Some(ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        if self.0.take().is_some() {
+            IS_ALONE.set(false);
+        }
+    }
 }
 
 /// Runs hostile code and checks that the host is afterwards as large as before and still answers.

@@ -1,5 +1,7 @@
 //! A Docker engine for the tests: a private one, with its own socket and data, and an image of this
-//! system's own packages. Nothing of the machine's engine, if it has one, is touched.
+//! system's own packages. An engine that runs here already is not spoken to, and its containers,
+//! images and network stay as they are. Where there is none, its package is installed, and some
+//! systems start at once what they install.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -19,7 +21,8 @@ pub const VARIABLE: &str = "BELLJAR_TEST_DOCKER";
 const IMAGE: &str = "belljar-test:latest";
 
 /// What it takes, as Debian's packages and the programs in them.
-const PACKAGES: [(&str, &str); 2] = [("docker.io", "dockerd"), ("debootstrap", "debootstrap")];
+const PACKAGES: [(&str, &str); 3] =
+    [("docker.io", "dockerd"), ("debootstrap", "debootstrap"), ("util-linux", "setpriv")];
 
 /// How long an engine may take to start, and to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -78,7 +81,9 @@ impl Engine {
         let run = std::env::temp_dir().join(format!("belljar-docker-{}", std::process::id()));
         fs::create_dir_all(&run)?;
         let log = File::create(home.join("dockerd.log"))?;
-        let process = Command::new("dockerd")
+        // However this program ends, the engine ends with it, and its helpers with the engine.
+        let process = Command::new("setpriv")
+            .args(["--pdeathsig", "TERM", "dockerd"])
             .args(["--iptables=false", "--ip6tables=false", "--bridge=none"])
             .args(["--storage-driver", "overlay2", "--host"])
             .arg(format!("unix://{}", run.join("docker.sock").display()))
@@ -182,15 +187,27 @@ fn root_file_system(home: &Path) -> anyhow::Result<(PathBuf, bool)> {
     for useless in USELESS {
         let _ = fs::remove_dir_all(folder.join(useless));
     }
-    // The release's own Node may be too old for the driver; this machine's is what tests run on.
     if let Some(node) = find("node") {
-        fs::copy(fs::canonicalize(node)?, folder.join("usr/local/bin/node"))?;
+        add_node(&node, &folder)?;
     }
     let unfinished = home.join("rootfs.tar.part");
     run(Command::new("tar").arg("-C").arg(&folder).arg("-cf").arg(&unfinished).arg("."))?;
     fs::rename(&unfinished, &tar)?;
     fs::remove_dir_all(&folder)?;
     Ok((tar, true))
+}
+
+/// The release's own Node may be too old for the driver; this machine's is what tests run on, if it
+/// runs in there: it may want libraries that only this machine has.
+fn add_node(node: &Path, folder: &Path) -> anyhow::Result<()> {
+    const PLACE: &str = "usr/local/bin/node";
+    fs::copy(fs::canonicalize(node)?, folder.join(PLACE))?;
+    let asked = run(Command::new("chroot").arg(folder).arg(format!("/{PLACE}")).arg("--version"));
+    if let Err(why) = asked {
+        println!("containers have no Node, since this machine's does not run there: {why}");
+        fs::remove_file(folder.join(PLACE))?;
+    }
+    Ok(())
 }
 
 /// A program on the search path.

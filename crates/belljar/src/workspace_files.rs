@@ -183,10 +183,31 @@ impl Tree {
         folder.remove_file(name)
     }
 
-    /// Whether it is a directory, and no link to one.
-    pub(crate) fn is_directory(&self, path: &Path) -> bool {
-        let found = self.place(path).and_then(|(folder, name)| folder.symlink_metadata(name));
-        found.is_ok_and(|found| found.is_dir())
+    /// A directory and those in it, what is in one before itself. `None` where there is anything
+    /// else, of whatever kind.
+    pub(crate) fn hollow(&self, path: &Path) -> io::Result<Option<Vec<PathBuf>>> {
+        let (mut folders, mut pending) = (Vec::new(), vec![path.to_owned()]);
+        while let Some(folder) = pending.pop() {
+            for entry in self.directory(&folder)?.entries()? {
+                let entry = entry?;
+                if folders.len() + pending.len() > MAX_ARCHIVED_FILES || !entry.metadata()?.is_dir()
+                {
+                    return Ok(None);
+                }
+                pending.push(folder.join(entry.file_name()));
+            }
+            folders.push(folder);
+        }
+        folders.reverse();
+        Ok(Some(folders))
+    }
+
+    /// Removes a directory that has nothing in it.
+    pub(crate) fn remove_empty(&self, path: &Path) -> io::Result<()> {
+        let (folder, name) = self.place(path)?;
+        // The next step may lead to what is no longer there.
+        self.last.take();
+        folder.remove_dir(name)
     }
 
     /// The open directory of an entry, and its name there.

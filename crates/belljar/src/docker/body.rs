@@ -145,9 +145,17 @@ pub(super) fn layers(
     };
     let options = || host.security_opt.iter().flatten();
     let private = [&host.pid_mode, &host.ipc_mode, &host.uts_mode, &host.userns_mode];
-    let limits = host.memory == Some(signed(plan.memory_bytes))
+    let memory = Some(signed(plan.memory_bytes));
+    // An engine that knows no such limit is used only where there is no swap.
+    let no_swap = host.memory_swap == memory || !facts.swap_limit;
+    let limits = host.memory == memory
+        && no_swap
         && host.pids_limit == Some(pids(plan))
         && host.nano_cpus == Some(nano_cpus(plan));
+    let user = found.config.as_ref().and_then(|config| config.user.as_deref());
+    if user.is_none() || user != plan.user.as_deref() {
+        return Err("the engine has made a container for another user".to_owned());
+    }
     let needed = [
         (private.into_iter().all(ours), "namespaces"),
         (host.network_mode.as_deref() == Some(network_mode(plan)), "no-network"),
@@ -182,39 +190,26 @@ pub(super) fn layers(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use bollard::models::ContainerConfig;
 
+    use super::super::fake_engine::plan;
     use super::*;
 
-    fn plan() -> ContainerPlan {
-        ContainerPlan {
-            image: "image".to_owned(),
-            command: vec!["python3".to_owned()],
-            user: Some("65534:65534".to_owned()),
-            mounts: Vec::new(),
-            env: BTreeMap::new(),
-            network: false,
-            cpus: 0.5,
-            memory_bytes: 1 << 28,
-            process_memory_bytes: Some(1 << 27),
-            max_processes: 64,
-            max_open_files: 256,
-            max_file_bytes: u64::MAX,
-            tmp_bytes: 1 << 26,
-            read_only_root: true,
-            capabilities: Vec::new(),
-            new_privileges: false,
+    const ABLE: Facts = Facts { seccomp: true, swap_limit: true };
+
+    fn found(user: Option<&str>, change: impl FnOnce(&mut HostConfig)) -> ContainerInspectResponse {
+        let mut host = host_config(&plan(), "/pipes");
+        change(&mut host);
+        let user = user.map(str::to_owned);
+        ContainerInspectResponse {
+            host_config: Some(host),
+            config: Some(ContainerConfig { user, ..ContainerConfig::default() }),
+            ..ContainerInspectResponse::default()
         }
     }
 
     fn told(change: impl FnOnce(&mut HostConfig)) -> Result<Vec<String>, String> {
-        let mut host = host_config(&plan(), "/pipes");
-        change(&mut host);
-        let found = ContainerInspectResponse {
-            host_config: Some(host),
-            ..ContainerInspectResponse::default()
-        };
-        layers(&found, &plan(), Facts { seccomp: true })
+        layers(&found(Some("65534:65534"), change), &plan(), ABLE)
     }
 
     #[test]
@@ -230,9 +225,11 @@ mod tests {
 
     #[test]
     fn a_container_that_is_weaker_than_its_plan_is_refused() {
-        let weaker: [fn(&mut HostConfig); 9] = [
+        let weaker: [fn(&mut HostConfig); 11] = [
             |host| host.network_mode = Some("bridge".to_owned()),
             |host| host.memory = Some(0),
+            |host| host.memory_swap = Some(-1),
+            |host| host.memory_swap = None,
             |host| host.pids_limit = None,
             |host| host.nano_cpus = Some(0),
             |host| host.readonly_rootfs = Some(false),
@@ -244,6 +241,12 @@ mod tests {
         for change in weaker {
             told(change).unwrap_err();
         }
+        for user in [None, Some(""), Some("0"), Some("root"), Some("65534:0")] {
+            layers(&found(user, |_| {}), &plan(), ABLE).unwrap_err();
+        }
+        let swapless = Facts { swap_limit: false, ..ABLE };
+        let unlimited = found(Some("65534:65534"), |host| host.memory_swap = Some(-1));
+        layers(&unlimited, &plan(), swapless).unwrap();
     }
 
     #[test]

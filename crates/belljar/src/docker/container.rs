@@ -1,21 +1,20 @@
 //! One container: made, started, spoken to, ended and removed.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use belljar_core::{Backend, SandboxError, Survives};
 use bollard::models::{ContainerInspectResponse, ContainerState};
-use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, KillContainerOptionsBuilder, RemoveContainerOptionsBuilder,
-};
+use bollard::query_parameters::{CreateContainerOptionsBuilder, KillContainerOptionsBuilder};
 
 use super::body;
 use super::channel::{Channel, NotReady, Opened};
 use super::engine::{Engine, PATIENCE, Refused, unavailable};
 use super::plan::ContainerPlan;
+use super::removals::Removals;
 use super::spare::Spare;
-use crate::process::launch::{Ended, Launched, Process};
+use crate::process::launch::{Ancestor, Ended, Launched, Process};
 
 /// How long a container may take until its first program runs.
 const STARTING: Duration = Duration::from_secs(60);
@@ -45,6 +44,8 @@ pub(super) struct Container {
     engine: Engine,
     id: String,
     layers: Vec<String>,
+    /// Its first process, if that can be seen from here.
+    ancestor: Option<Ancestor>,
     /// Where the system tells how much memory was used most.
     peak_file: Option<PathBuf>,
     peak: Option<u64>,
@@ -68,10 +69,12 @@ impl Container {
             survives: Survives::NothingWasRun,
         })?;
         let mut container = Self::create(engine, plan, &channel, removals, spare)?;
-        container.start(plan)?;
+        let pid = container.start(plan)?;
         let opened = channel.open(STARTING, || container.look().ok().flatten());
         match opened {
             Ok(Opened { protocol, stdout, stderr }) => {
+                // Until now it may have been the engine's own program.
+                container.ancestor = pid.and_then(|pid| seen(pid, &container.id));
                 Ok(Launched { protocol, stdout, stderr, process: Box::new(container) })
             }
             Err(not_ready) => Err(explain(&not_ready, plan)),
@@ -94,6 +97,7 @@ impl Container {
             engine: engine.clone(),
             id: name.clone(),
             layers: Vec::new(),
+            ancestor: None,
             peak_file: None,
             peak: None,
             ended: None,
@@ -113,11 +117,23 @@ impl Container {
         Ok(container)
     }
 
-    fn start(&mut self, plan: &ContainerPlan) -> Result<(), SandboxError> {
+    /// Starts it, unless it is not what was asked for; gives the number of its first process.
+    fn start(&mut self, plan: &ContainerPlan) -> Result<Option<u32>, SandboxError> {
+        self.check(plan)?;
         let id = self.id.clone();
         self.engine
             .ask(PATIENCE, |docker| async move { docker.start_container(&id, None).await })
             .map_err(|refused| refuses(&refused))?;
+        // Some layers are known only now.
+        let found = self.check(plan)?;
+        let pid = found.state.and_then(|state| state.pid).filter(|pid| *pid > 0);
+        let pid = pid.and_then(|pid| u32::try_from(pid).ok());
+        self.peak_file = pid.and_then(peak_file);
+        Ok(pid)
+    }
+
+    /// Asks the engine what it has made.
+    fn check(&mut self, plan: &ContainerPlan) -> Result<ContainerInspectResponse, SandboxError> {
         let found = self.inspect().map_err(|refused| refuses(&refused))?;
         let layers = body::layers(&found, plan, self.engine.facts());
         self.layers = layers.map_err(|problem| SandboxError::BackendUnavailable {
@@ -125,9 +141,7 @@ impl Container {
             reason: problem,
             hint: Some("use another engine, or the native or wasm backend".to_owned()),
         })?;
-        let pid = found.state.and_then(|state| state.pid).filter(|pid| *pid > 0);
-        self.peak_file = pid.and_then(peak_file);
-        Ok(())
+        Ok(found)
     }
 
     fn inspect(&self) -> Result<ContainerInspectResponse, Refused> {
@@ -195,7 +209,7 @@ impl Process for Container {
         let options = KillContainerOptionsBuilder::default().signal("SIGINT").build();
         // Fails only when it has ended, which is noticed elsewhere.
         self.engine
-            .tell(|docker| async move { docker.kill_container(&id, Some(options)).await }, || {});
+            .tell(|docker| async move { docker.kill_container(&id, Some(options)).await }, drop);
     }
 
     fn end(&mut self) -> Ended {
@@ -217,6 +231,10 @@ impl Process for Container {
                 Err(_) => return Some(Ended::Unknown),
             }
         }
+    }
+
+    fn ancestor(&self) -> Option<Ancestor> {
+        self.ancestor.filter(|_| self.ended.is_none())
     }
 
     fn layers(&self) -> Vec<String> {
@@ -253,8 +271,19 @@ fn how_it_ended(state: &ContainerState) -> Ended {
     }
 }
 
+/// A container's first process, if a process with this number is that one here too, and may be looked
+/// into. An engine may count processes in another way, and another user's processes are not ours.
+fn seen(pid: u32, id: &str) -> Option<Ancestor> {
+    let names_it = |file: &str| {
+        std::fs::read_to_string(format!("/proc/{pid}/{file}")).is_ok_and(|text| text.contains(id))
+    };
+    let is_it = names_it("cgroup") || names_it("mountinfo");
+    let may_look = || std::fs::read_dir(format!("/proc/{pid}/fd")).is_ok();
+    (is_it && may_look()).then_some(Ancestor { pid, owns_first: false })
+}
+
 /// Where the memory of a process's control group is counted, if that can be seen from here.
-fn peak_file(pid: i64) -> Option<PathBuf> {
+fn peak_file(pid: u32) -> Option<PathBuf> {
     let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     groups.lines().find_map(|line| {
         let (_, rest) = line.split_once(':')?;
@@ -327,49 +356,37 @@ fn refuses(refused: &Refused) -> SandboxError {
     }
 }
 
-/// Containers that are being removed. Dropping it waits for them, so that nothing is left when a
-/// sandbox is gone.
-#[derive(Default)]
-pub(super) struct Removals(Arc<Outstanding>);
-
-#[derive(Default)]
-struct Outstanding {
-    count: Mutex<usize>,
-    changed: Condvar,
-}
-
-impl Outstanding {
-    fn count(&self) -> MutexGuard<'_, usize> {
-        self.count.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Removals {
-    fn remove(&self, engine: &Engine, id: &str) {
-        let (id, outstanding) = (id.to_owned(), Arc::clone(&self.0));
-        *outstanding.count() += 1;
-        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-        engine.tell(
-            |docker| async move { docker.remove_container(&id, Some(options)).await },
-            move || {
-                *outstanding.count() -= 1;
-                outstanding.changed.notify_all();
-            },
-        );
-    }
-}
-
-impl Drop for Removals {
-    fn drop(&mut self) {
-        let waiting = self.0.count();
-        // What cannot be removed now is collected later, when this process is gone.
-        let _ = self.0.changed.wait_timeout_while(waiting, PATIENCE, |count| *count > 0);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::fake_engine::{answering, plan};
     use super::*;
+
+    #[test]
+    fn a_container_that_is_weaker_than_its_plan_is_removed_and_never_started() {
+        let (engine, asked) = answering(&[
+            ("201 Created", r#"{"Id":"c","Warnings":[]}"#),
+            ("200 OK", r#"{"Id":"c","HostConfig":{"Memory":0},"Config":{"User":"65534:65534"}}"#),
+            ("204 Gone", ""),
+        ]);
+        let refused = Container::launch(&engine, &plan(), &Arc::default(), Weak::new());
+        let refused = refused.map(drop).unwrap_err().to_string();
+        assert!(refused.contains("the engine has made a container without"), "{refused}");
+        let asked: Vec<String> = asked.iter().collect();
+        let ways = ["POST /", "GET /", "DELETE /"];
+        assert!(asked.iter().zip(ways).all(|(line, way)| line.starts_with(way)), "{asked:?}");
+        assert!(asked.len() == 3 && !asked.iter().any(|line| line.contains("/start")), "{asked:?}");
+    }
+
+    #[test]
+    fn a_process_that_is_no_containers_is_not_looked_into() {
+        let own = std::process::id();
+        assert_eq!(seen(own, &"0123456789abcdef".repeat(4)), None);
+        // Any path that stands there will do as a name.
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let place = mounts.split_ascii_whitespace().find(|field| field.starts_with("/proc"));
+        assert_eq!(seen(own, place.unwrap()).map(|seen| seen.pid), Some(own));
+        assert_eq!(seen(u32::MAX, "/"), None);
+    }
 
     #[test]
     fn how_a_container_ended() {

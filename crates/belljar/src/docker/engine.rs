@@ -4,10 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
 use belljar_core::{Backend, SandboxError};
@@ -15,7 +13,9 @@ use bollard::models::SystemInfo;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use tokio::runtime::Handle;
 
+use super::address::{Identity, find_socket, identity, knock};
 use super::orphans;
+use super::removals::{self, Left};
 use crate::docker_settings::DockerSettings;
 
 /// How long an engine may take to say who it is.
@@ -36,12 +36,14 @@ pub(crate) struct Engine {
     docker: Docker,
     socket: PathBuf,
     facts: Facts,
+    left: Arc<Left>,
 }
 
 /// What an engine says about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) seccomp: bool,
+    pub(super) swap_limit: bool,
 }
 
 /// Why an engine did not do what it was asked.
@@ -54,12 +56,13 @@ pub(super) struct Refused {
 
 impl Engine {
     /// The engine that the settings or the environment name. The first time in this process what
-    /// a crashed Belljar has left there is removed.
+    /// a crashed Belljar has left there is removed, and later what this one could not remove.
     pub(crate) fn connect(settings: &DockerSettings) -> Result<Self, SandboxError> {
         let (engine, is_new) = Self::reach(settings)?;
+        removals::retry(&engine);
         if is_new && let Err(refused) = orphans::collect(&engine) {
             // What is left over costs its place, not this run.
-            tracing::debug!(target: crate::logging::TARGET, event = "orphans_left", %refused);
+            tracing::warn!(target: crate::logging::TARGET, event = "orphans_left", %refused);
         }
         Ok(engine)
     }
@@ -67,8 +70,7 @@ impl Engine {
     /// The same engine, and whether it is new to this process. Nothing is removed.
     pub(super) fn reach(settings: &DockerSettings) -> Result<(Self, bool), SandboxError> {
         let socket = find_socket(settings)?;
-        let opened = UnixStream::connect(&socket);
-        opened.map_err(|error| unreachable(&socket, &error))?;
+        knock(&socket, GREETING)?;
         let key = identity(&socket);
         if let Some(engine) = key.and_then(|key| known().get(&key).cloned()) {
             let ping = engine.ask(GREETING, |docker| async move { docker.ping().await });
@@ -96,11 +98,25 @@ impl Engine {
                 hint: Some("use another engine, or the native or wasm backend".to_owned()),
             }
         })?;
-        Ok(Self { docker, socket, facts })
+        Ok(Self { docker, socket, facts, left: Arc::default() })
+    }
+
+    /// One that was never asked who it is.
+    #[cfg(test)]
+    pub(super) fn unasked(socket: PathBuf) -> Self {
+        let docker =
+            Docker::connect_with_unix(&socket.to_string_lossy(), 30, API_DEFAULT_VERSION).unwrap();
+        let facts = Facts { seccomp: true, swap_limit: true };
+        Self { docker, socket, facts, left: Arc::default() }
     }
 
     pub(super) fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// Its containers that could not be removed.
+    pub(super) const fn left(&self) -> &Arc<Left> {
+        &self.left
     }
 
     pub(super) const fn facts(&self) -> Facts {
@@ -146,11 +162,11 @@ impl Engine {
         }
     }
 
-    /// Asks something whose answer nobody waits for; `then` is called when it has come, or is late.
+    /// Asks something whose answer nobody waits for; `then` is told when it has come, or is late.
     pub(super) fn tell<T, F>(
         &self,
         question: impl FnOnce(Docker) -> F,
-        then: impl FnOnce() + Send + 'static,
+        then: impl FnOnce(Result<T, Refused>) + Send + 'static,
     ) where
         F: Future<Output = Result<T, bollard::errors::Error>> + Send + 'static,
         T: Send + 'static,
@@ -158,10 +174,12 @@ impl Engine {
         let asked = question(self.docker.clone());
         match runtime() {
             Ok(runtime) => drop(runtime.spawn(async move {
-                let _ = tokio::time::timeout(PATIENCE, asked).await;
-                then();
+                then(match tokio::time::timeout(PATIENCE, asked).await {
+                    Ok(answer) => answer.map_err(Refused::from),
+                    Err(_) => Err(Refused::late(PATIENCE)),
+                });
             })),
-            Err(_) => then(),
+            Err(refused) => then(Err(refused)),
         }
     }
 }
@@ -193,7 +211,7 @@ impl Facts {
                         else"
                 .to_owned());
         }
-        Ok(Self { seccomp: has("seccomp") })
+        Ok(Self { seccomp: has("seccomp"), swap_limit: !lacks(info.swap_limit) })
     }
 }
 
@@ -202,54 +220,6 @@ fn swaps() -> bool {
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = memory.lines().find_map(|line| line.strip_prefix("SwapTotal:"));
     total.is_none_or(|total| !total.trim().starts_with("0 "))
-}
-
-/// Where the engine listens.
-fn find_socket(settings: &DockerSettings) -> Result<PathBuf, SandboxError> {
-    let from_environment = || std::env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty());
-    if let Some(address) = settings.socket.clone().or_else(from_environment) {
-        return local_path(&address);
-    }
-    let places = usual_places();
-    let there = places.iter().find(|place| place.exists());
-    there.cloned().ok_or_else(|| {
-        let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
-        unavailable(&format!("there is no socket at {}", places.join(" or ")))
-    })
-}
-
-/// A workspace can be mounted only by an engine that sees it.
-fn local_path(address: &str) -> Result<PathBuf, SandboxError> {
-    let path = address.strip_prefix("unix://").unwrap_or(address);
-    if path.starts_with('/') {
-        return Ok(path.into());
-    }
-    Err(unavailable(&format!(
-        "{address:?} is no socket of this machine, and only an engine here can mount the workspace; \
-         an address looks like unix:///var/run/docker.sock"
-    )))
-}
-
-fn usual_places() -> Vec<PathBuf> {
-    let mut places = vec![PathBuf::from("/var/run/docker.sock")];
-    let below = |variable: &str, path: &str| {
-        std::env::var_os(variable).map(|folder| PathBuf::from(folder).join(path))
-    };
-    places.extend(below("XDG_RUNTIME_DIR", "docker.sock"));
-    places.extend(below("HOME", ".docker/run/docker.sock"));
-    places
-}
-
-fn unreachable(socket: &Path, error: &io::Error) -> SandboxError {
-    let shown = socket.display();
-    match error.kind() {
-        io::ErrorKind::NotFound => unavailable(&format!("there is no socket at {shown}")),
-        io::ErrorKind::ConnectionRefused => unavailable(&format!("nobody listens at {shown}")),
-        io::ErrorKind::PermissionDenied => unavailable(&format!(
-            "this user may not use {shown}; members of the group `docker` usually may"
-        )),
-        _ => unavailable(&format!("{shown}: {error}")),
-    }
 }
 
 /// The error that the specification wants where there is no engine.
@@ -262,16 +232,12 @@ pub(super) fn unavailable(why: &str) -> SandboxError {
 }
 
 /// Engines that have answered, by the socket they listen at: one that was restarted has another.
-type Known = BTreeMap<(u64, u64), Engine>;
+type Known = BTreeMap<Identity, Engine>;
 
 fn known() -> std::sync::MutexGuard<'static, Known> {
     static KNOWN: Mutex<Known> = Mutex::new(BTreeMap::new());
     // Nothing panics while holding the lock; if it did, the map would still be whole.
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn identity(socket: &Path) -> Option<(u64, u64)> {
-    std::fs::metadata(socket).ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// Works wherever it is called from, a thread of another runtime included.
@@ -398,9 +364,9 @@ mod tests {
     fn an_engine_that_cannot_limit_is_refused() {
         assert_eq!(
             Facts::of(&info(&["name=seccomp,profile=default"])),
-            Ok(Facts { seccomp: true })
+            Ok(Facts { seccomp: true, swap_limit: true })
         );
-        assert_eq!(Facts::of(&info(&[])), Ok(Facts { seccomp: false }));
+        assert_eq!(Facts::of(&info(&[])), Ok(Facts { seccomp: false, swap_limit: true }));
         assert!(Facts::of(&SystemInfo::default()).is_err());
         assert!(Facts::of(&SystemInfo { pids_limit: None, ..info(&[]) }).is_err());
         assert!(Facts::of(&info(&["name=rootless"])).is_err());

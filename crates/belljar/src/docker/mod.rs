@@ -1,13 +1,17 @@
 //! The docker backend: an interpreter in a container of an engine on this machine. No other module
 //! names bollard.
 
+mod address;
 mod body;
 mod channel;
 mod container;
 mod engine;
+#[cfg(test)]
+mod fake_engine;
 mod image;
 mod orphans;
 mod plan;
+mod removals;
 mod spare;
 
 use std::path::{Path, PathBuf};

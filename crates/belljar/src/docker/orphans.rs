@@ -6,8 +6,11 @@ use std::fs;
 
 use bollard::models::{ContainerSummary, ContainerSummaryStateEnum};
 use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use super::engine::{Engine, PATIENCE, Refused};
+use super::removals::is_going;
 
 /// The process that made a container, by what nobody else on any machine has at once.
 const PID: &str = "dev.belljar.pid";
@@ -41,8 +44,7 @@ pub(super) fn collect(engine: &Engine) -> Result<usize, Refused> {
         });
         match gone {
             Ok(()) => removed += 1,
-            // Somebody else is removing it, or has.
-            Err(Refused { status: Some(404 | 409), .. }) => {}
+            Err(refused) if is_going(&refused) => {}
             Err(refused) => return Err(refused),
         }
     }
@@ -50,19 +52,33 @@ pub(super) fn collect(engine: &Engine) -> Result<usize, Refused> {
 }
 
 /// Whether its maker is certainly gone. One that cannot be looked at, in another pid namespace for
-/// example, is left alone.
+/// example, is left alone, and so is one that does not say whose it is.
 fn is_orphan(container: &ContainerSummary) -> bool {
+    use ContainerSummaryStateEnum::{DEAD, EXITED};
     let label = |name: &str| {
         let labels = container.labels.as_ref();
-        labels.and_then(|labels| labels.get(name)).map(String::as_str).unwrap_or_default()
+        labels.and_then(|labels| labels.get(name)).filter(|value| !value.is_empty())
     };
-    if label(BOOT) != boot() {
+    let (Some(pid), Some(started)) = (label(PID), label(STARTED)) else { return false };
+    let (Some(made_in), Some(seen_by)) = (label(BOOT), label(PID_NAMESPACE)) else { return false };
+    let now = boot();
+    if *made_in != now {
         // Of before the last start of this machine, or of another one that may still want it.
-        return container.state != Some(ContainerSummaryStateEnum::RUNNING);
+        return !now.is_empty() && matches!(container.state, Some(EXITED | DEAD));
     }
-    let pid = label(PID).parse::<u32>().ok();
-    let same_view = !label(PID_NAMESPACE).is_empty() && label(PID_NAMESPACE) == pid_namespace();
-    same_view && pid.is_some_and(|pid| started(pid).as_deref() != Some(label(STARTED)))
+    *seen_by == pid_namespace() && pid.parse().is_ok_and(|pid| is_gone(pid, started))
+}
+
+/// Whether a process that began at this time is certainly gone. Where `/proc` hides the processes of
+/// other users, only a number that nobody has is proof.
+fn is_gone(pid: u32, began: &str) -> bool {
+    match started(pid) {
+        Some(time) => time != began,
+        None => {
+            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
+        }
+    }
 }
 
 /// When a process began, in the system's own count; `None` when there is no such process.
@@ -98,18 +114,41 @@ mod tests {
 
     #[test]
     fn only_what_certainly_has_no_owner_is_an_orphan() {
-        use ContainerSummaryStateEnum::{EXITED, RUNNING};
+        use ContainerSummaryStateEnum::{CREATED, DEAD, EXITED, PAUSED, RUNNING};
         let orphan = |change: &[(&str, &str)], state| is_orphan(&container(change, state));
         assert!(!orphan(&[], RUNNING) && !orphan(&[], EXITED), "its owner is this test");
         assert!(orphan(&[(STARTED, "1")], RUNNING), "another process has that number now");
-        assert!(orphan(&[(PID, "4294967294")], RUNNING), "there is no such process");
-        assert!(!orphan(&[(PID, "x")], RUNNING), "that is no process at all");
+        // More than any system gives out.
+        assert!(orphan(&[(PID, "2147483647")], RUNNING), "there is no such process");
+        for none in ["x", "0", "-1", "4294967294"] {
+            assert!(!orphan(&[(PID, none)], RUNNING), "{none} is no process at all");
+        }
         assert!(!orphan(&[(STARTED, "1"), (PID_NAMESPACE, "pid:[1]")], RUNNING));
-        assert!(!orphan(&[(BOOT, "elsewhere")], RUNNING));
-        assert!(orphan(&[(BOOT, "elsewhere")], EXITED));
-        assert!(!is_orphan(&ContainerSummary {
-            state: Some(RUNNING),
-            ..ContainerSummary::default()
-        }));
+        for state in [RUNNING, PAUSED, CREATED] {
+            assert!(!orphan(&[(BOOT, "elsewhere")], state), "{state}");
+        }
+        assert!(orphan(&[(BOOT, "elsewhere")], EXITED) && orphan(&[(BOOT, "elsewhere")], DEAD));
+    }
+
+    #[test]
+    fn one_that_does_not_say_whose_it_is_is_nobodys_to_remove() {
+        use ContainerSummaryStateEnum::{EXITED, RUNNING};
+        for state in [RUNNING, EXITED] {
+            for name in [PID, STARTED, BOOT, PID_NAMESPACE] {
+                let mut container = container(&[(PID, "2147483647"), (name, "")], state);
+                assert!(!is_orphan(&container), "{name} is empty");
+                container.labels.as_mut().unwrap().remove(name);
+                assert!(!is_orphan(&container), "{name} is missing");
+            }
+            let state = Some(state);
+            assert!(!is_orphan(&ContainerSummary { state, ..ContainerSummary::default() }));
+        }
+    }
+
+    #[test]
+    fn a_process_that_only_hides_is_not_gone() {
+        // The first process lives, whether or not this user may look at it.
+        assert!(!is_gone(1, &started(1).unwrap_or_default()));
+        assert!(is_gone(1, "never") == started(1).is_some());
     }
 }

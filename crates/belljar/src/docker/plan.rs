@@ -19,7 +19,8 @@ use crate::plan::{LaunchPlan, Mount, SITE_PACKAGES_DIR};
 /// Nobody in particular: owns nothing, belongs to no group.
 pub(super) const NOBODY: u32 = 65534;
 
-/// What fits in `/tmp` and in `/dev/shm` together, unless the memory is smaller: they are memory.
+/// What fits in `/tmp`, and as much again in `/dev/shm`, unless half of the memory is less: both are
+/// memory of the container's.
 const TMP_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Processes of a policy that sets no limit.
@@ -65,7 +66,8 @@ pub struct ContainerPlan {
     pub max_open_files: u64,
     /// Size of one file.
     pub max_file_bytes: u64,
-    /// What fits in `/tmp`, the only place beside the workspace that can be written to.
+    /// What fits in `/tmp`, and as much again in `/dev/shm`: the only places beside the workspace that
+    /// can be written to.
     pub tmp_bytes: u64,
     /// The root is read-only. Always so.
     pub read_only_root: bool,

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::container::{Container, Removals};
+use super::container::Container;
 use super::engine::Engine;
 use super::plan::ContainerPlan;
+use super::removals::Removals;
 use crate::process::launch::Launched;
 
 /// How long nobody may want it before it is made: a sandbox that runs one program only is gone by

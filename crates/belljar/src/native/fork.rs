@@ -6,8 +6,9 @@ use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::jail;
 use super::zygote::{Exit, Fork, Zygote};
-use crate::process::launch::{Ended, Launched, Process};
+use crate::process::launch::{Ancestor, Ended, Launched, Process};
 
 const SIGKILL: i32 = 9;
 
@@ -80,8 +81,8 @@ impl Process for ForkedProcess {
     }
 
     /// One fork of a zygote runs at a time; the next one, which waits, holds nothing.
-    fn ancestor(&self) -> Option<u32> {
-        locked(&self.zygote).jail().ancestor()
+    fn ancestor(&self) -> Option<Ancestor> {
+        jail::ancestor(locked(&self.zygote).jail())
     }
 
     fn layers(&self) -> Vec<String> {

@@ -13,7 +13,7 @@ use rustix::pipe::PipeFlags;
 
 use super::PACKAGES;
 use crate::plan::{LaunchPlan, SITE_PACKAGES_DIR};
-use crate::process::launch::{Ended, Launched, Process};
+use crate::process::launch::{Ancestor, Ended, Launched, Process};
 
 /// Programs a jailed one may find without naming their folder.
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -116,6 +116,11 @@ pub(crate) fn failure(error: &JailError, backend: Backend) -> SandboxError {
     }
 }
 
+/// In a jail the first process is ours, and no call of the kernel makes another one.
+pub(super) fn ancestor(jail: &Jailed) -> Option<Ancestor> {
+    jail.ancestor().map(|pid| Ancestor { pid, owns_first: true })
+}
+
 struct JailedProcess(Jailed);
 
 impl Process for JailedProcess {
@@ -141,8 +146,8 @@ impl Process for JailedProcess {
         }
     }
 
-    fn ancestor(&self) -> Option<u32> {
-        self.0.ancestor()
+    fn ancestor(&self) -> Option<Ancestor> {
+        ancestor(&self.0)
     }
 
     fn layers(&self) -> Vec<String> {

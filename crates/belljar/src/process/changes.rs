@@ -13,7 +13,8 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-use super::nameless::Nameless;
+use super::launch::Ancestor;
+use super::nameless::{FileSystem, Nameless};
 
 /// How often the workspace is looked at while code runs, unless looking takes long.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -186,8 +187,12 @@ pub(crate) struct Quota<'a> {
     files: u64,
     /// Directories that were closed to us before; others would hide what is written.
     unseen: usize,
-    /// The file system of the workspace.
-    device: Option<u64>,
+    /// What may be added, and so the most that one file can take.
+    growth: u64,
+    /// Where the workspace is, if that can be told.
+    file_system: Option<FileSystem>,
+    /// Whether something could not be looked at the last time.
+    was_hidden: bool,
     due: Instant,
 }
 
@@ -204,7 +209,9 @@ impl<'a> Quota<'a> {
             bytes: before.bytes().saturating_add(bytes.unwrap_or(u64::MAX)),
             files: (before.entries.len() as u64).saturating_add(files.unwrap_or(u64::MAX)),
             unseen: if bytes.or(files).is_some() { before.unseen } else { usize::MAX },
-            device: rustix::fs::stat(workspace).ok().map(|found| found.st_dev),
+            growth: bytes.unwrap_or(u64::MAX),
+            file_system: FileSystem::of(workspace).ok(),
+            was_hidden: false,
             due: Instant::now() + INTERVAL,
         }
     }
@@ -212,8 +219,16 @@ impl<'a> Quota<'a> {
     /// For what is no execution: nobody looks.
     pub(super) fn unlimited(workspace: &'a Path) -> Self {
         let never = Duration::from_secs(24 * 60 * 60);
-        let (bytes, files, unseen) = (u64::MAX, u64::MAX, usize::MAX);
-        Self { workspace, bytes, files, unseen, device: None, due: Instant::now() + never }
+        Self {
+            workspace,
+            bytes: u64::MAX,
+            files: u64::MAX,
+            unseen: usize::MAX,
+            growth: u64::MAX,
+            file_system: None,
+            was_hidden: false,
+            due: Instant::now() + never,
+        }
     }
 
     pub(super) fn due(&self) -> Instant {
@@ -225,20 +240,26 @@ impl<'a> Quota<'a> {
     }
 
     /// Looks at the workspace, and at what the descendants of `ancestor` hold of it without a name.
-    pub(super) fn is_exceeded(&mut self, ancestor: Option<u32>) -> bool {
+    pub(super) fn is_exceeded(&mut self, ancestor: Option<Ancestor>) -> bool {
         let start = Instant::now();
         let listing = Listing::of(self.workspace);
+        let limited = self.bytes.min(self.files) < u64::MAX;
         let exceeded = self.is_exceeded_by(&listing)
-            || ancestor.is_some_and(|ancestor| self.is_exceeded_with(&listing, ancestor));
+            || ancestor
+                .is_some_and(|ancestor| limited && self.is_exceeded_with(&listing, ancestor));
         let looked = Instant::now();
         self.due = looked + INTERVAL.max((looked - start) * SHARE);
         exceeded
     }
 
-    fn is_exceeded_with(&self, listing: &Listing, ancestor: u32) -> bool {
-        let Some(device) = self.device else { return false };
-        let nameless = Nameless::held_below(ancestor, device);
-        listing.bytes().saturating_add(nameless.bytes()) > self.bytes
+    /// What cannot be looked at is too much, unless that is over the next time: a process that is
+    /// becoming another program lets nobody look.
+    fn is_exceeded_with(&mut self, listing: &Listing, ancestor: Ancestor) -> bool {
+        let Some(file_system) = self.file_system else { return true };
+        let nameless = Nameless::held_below(ancestor, file_system);
+        let was_hidden = std::mem::replace(&mut self.was_hidden, !nameless.is_whole());
+        (self.was_hidden && was_hidden)
+            || listing.bytes().saturating_add(nameless.bytes(self.growth)) > self.bytes
             || (listing.entries.len() as u64).saturating_add(nameless.count()) > self.files
     }
 

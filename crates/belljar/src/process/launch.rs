@@ -51,8 +51,8 @@ pub(crate) trait Process: Send {
     /// How it has ended, if it does so within this time.
     fn wait(&mut self, patience: Duration) -> Option<Ended>;
 
-    /// A process of the host whose descendants are all that runs in it, where that is known.
-    fn ancestor(&self) -> Option<u32> {
+    /// What everything that runs in it descends from, where that is known.
+    fn ancestor(&self) -> Option<Ancestor> {
         None
     }
 
@@ -61,6 +61,16 @@ pub(crate) trait Process: Send {
 
     /// Most memory it has used, where that is known.
     fn peak_memory_bytes(&mut self) -> Option<u64>;
+}
+
+/// A process of this machine, and with it all its descendants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ancestor {
+    /// Its number.
+    pub pid: u32,
+    /// Whether the first process of a namespace below it is always one of Belljar's own, which
+    /// holds nothing and lets no ordinary user look into it.
+    pub owns_first: bool,
 }
 
 /// How a process ended.

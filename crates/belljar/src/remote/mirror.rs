@@ -134,7 +134,10 @@ impl Mirror {
         while let Some(path) = self.changed.first().cloned() {
             match self.read(place, &path, &mut left)? {
                 Fetched::File(contents) => self.put(&tree, &files, &path, contents)?,
-                Fetched::Link(target) => files.make_link(&path, &target)?,
+                Fetched::Link(target) => {
+                    make_way(&tree, Path::new(&path));
+                    files.make_link(&path, &target)?;
+                }
                 Fetched::Refused => {}
             }
             self.changed.remove(&path);
@@ -196,7 +199,7 @@ impl Mirror {
                 .map(drop)
                 .map_err(failed);
         }
-        make_way(tree, name)?;
+        make_way(tree, name);
         // Makes the directories above it.
         files.write(path, b"", false)?;
         let entry = Entry { path: name.to_owned(), kind: Kind::File { bytes: 0 } };
@@ -216,19 +219,66 @@ fn remove(tree: &Tree, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Where a file shall be there may be the directories of files that were deleted.
-fn make_way(tree: &Tree, path: &Path) -> Result<(), SandboxError> {
-    if !tree.is_directory(path) {
-        return Ok(());
+/// Where a file or link shall be there may be the directories of files that were deleted. They are
+/// removed one by one, and only as long as nothing is in them.
+fn make_way(tree: &Tree, path: &Path) {
+    let Ok(Some(folders)) = tree.hollow(path) else { return };
+    for folder in folders {
+        // What somebody puts there meanwhile is noticed by whoever needs its place.
+        if tree.remove_empty(&folder).is_err() {
+            return;
+        }
     }
-    let hollow = tree
-        .list()?
-        .iter()
-        .filter(|entry| entry.path.starts_with(path))
-        .all(|entry| entry.kind == Kind::Directory);
-    if hollow {
-        // What cannot be removed is noticed by whoever needs its place.
-        let _ = tree.remove(path);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    /// A directory `d/a/b`, with what `add` puts in it; whether way is made where it is.
+    fn is_removed(add: impl FnOnce(&Path)) -> bool {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("d");
+        fs::create_dir_all(place.join("a/b")).unwrap();
+        add(&place);
+        make_way(&Tree::open(dir.path()).unwrap(), Path::new("d"));
+        let there = place.join("a/b").exists();
+        assert_eq!(place.exists(), there, "all of it or nothing");
+        !there
     }
-    Ok(())
+
+    #[test]
+    fn only_directories_with_nothing_in_them_make_way() {
+        assert!(is_removed(|_| {}));
+        assert!(is_removed(|place| fs::create_dir_all(place.join("c/e")).unwrap()));
+        assert!(!is_removed(|place| fs::write(place.join("a/file"), "").unwrap()));
+        assert!(!is_removed(|place| symlink("b", place.join("a/inside")).unwrap()));
+        assert!(!is_removed(|place| symlink("/etc", place.join("outside")).unwrap()));
+        assert!(!is_removed(|place| {
+            mknodat(CWD, place.join("a/pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+        }));
+    }
+
+    #[test]
+    fn a_link_in_the_place_is_not_followed() {
+        let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(outside.path().join("empty")).unwrap();
+        symlink(outside.path(), dir.path().join("out")).unwrap();
+        let tree = Tree::open(dir.path()).unwrap();
+        for path in ["out", "out/empty"] {
+            make_way(&tree, Path::new(path));
+        }
+        assert!(outside.path().join("empty").is_dir() && dir.path().join("out").is_symlink());
+        // A file or link of that name replaces the link itself.
+        let (file, link) = (Kind::File { bytes: 0 }, Kind::Link { target: "x".into() });
+        for kind in [file, link] {
+            tree.put(&Entry { path: "out".into(), kind }, |_| Ok(())).unwrap();
+            assert!(outside.path().join("empty").is_dir());
+        }
+    }
 }

@@ -30,4 +30,6 @@ mod tests;
 pub use sandbox::DaemonSandbox;
 #[cfg(unix)]
 pub use socket::available;
+#[cfg(all(target_os = "linux", feature = "docker"))]
+pub(crate) use socket::stream_to;
 pub use socket::{SOCKET_VARIABLE, WINDOWS_PIPE, socket_path};

@@ -46,6 +46,8 @@ fn unavailable(reason: String, hint: Option<String>) -> SandboxError {
 pub use unix::available;
 #[cfg(unix)]
 pub(super) use unix::connect;
+#[cfg(all(target_os = "linux", feature = "docker"))]
+pub(crate) use unix::stream_to;
 
 #[cfg(unix)]
 mod unix {
@@ -76,7 +78,7 @@ mod unix {
     /// A connection to whoever listens there, if that is this user.
     pub(in crate::remote) fn connect(socket: &Path) -> Result<UnixStream, SandboxError> {
         check_owner(socket)?;
-        let stream = stream_to(socket).map_err(|error| {
+        let stream = stream_to(socket, PATIENCE).map_err(|error| {
             let shown = socket.display();
             match error.kind() {
                 io::ErrorKind::ConnectionRefused => unavailable(
@@ -143,21 +145,21 @@ mod unix {
     /// A listener whose queue is full makes whoever connects wait, which is why the time is set
     /// before. The same time holds for every message that is sent.
     #[cfg(target_os = "linux")]
-    fn stream_to(socket: &Path) -> io::Result<UnixStream> {
+    pub(crate) fn stream_to(socket: &Path, patience: Duration) -> io::Result<UnixStream> {
         use rustix::net::sockopt::{Timeout, set_socket_timeout};
         use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
         let address = SocketAddrUnix::new(socket)?;
         let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
         let stream = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
-        set_socket_timeout(&stream, Timeout::Send, Some(PATIENCE))?;
+        set_socket_timeout(&stream, Timeout::Send, Some(patience))?;
         rustix::net::connect(&stream, &address)?;
         Ok(UnixStream::from(stream))
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn stream_to(socket: &Path) -> io::Result<UnixStream> {
+    fn stream_to(socket: &Path, patience: Duration) -> io::Result<UnixStream> {
         let stream = UnixStream::connect(socket)?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(patience))?;
         Ok(stream)
     }
 
