@@ -2,6 +2,12 @@
 //!
 //! A short run is part of every test run; `BELLJAR_FUZZ_SECONDS=300` makes it long. What once broke
 //! a reader is kept in the corpus.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test stops where it fails"
+)]
 
 use std::path::Path;
 use std::time::{Duration, Instant};
