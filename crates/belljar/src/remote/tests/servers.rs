@@ -198,7 +198,9 @@ fn what_is_for_somebody_else_is_passed_over() {
         let asks = json!({"sandbox": 77, "name": "t"});
         server.say(&json!({"jsonrpc": "2.0", "id": 1, "method": "tool.call", "params": asks}));
         server.answer(&id, &json!("ours"));
-        server.answer(&id, &json!("again"));
+        // Whoever has its answer may have gone by now.
+        let again = json!({"jsonrpc": "2.0", "id": id, "result": "again"});
+        let _ = writeln!(server.output, "{again}");
         let _ = server.input.fill_buf();
     };
     assert_eq!(asked(talks).unwrap(), "\"ours\"");
