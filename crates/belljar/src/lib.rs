@@ -64,5 +64,5 @@ pub use remote::DaemonSandbox;
 pub use sandbox::{Sandbox, SandboxBase};
 pub use sessions::{Durability, Session, SessionRecord, SessionStore};
 pub use snapshot::{Files, Snapshot, SnapshotInfo};
-pub use tools::{InputSource, ToolRequest, Tools};
+pub use tools::{InputRequest, InputSource, ToolRequest, Tools};
 pub use wasm::{JavaScriptSandbox, PythonSandbox, run_untrusted_python};

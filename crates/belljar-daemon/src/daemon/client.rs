@@ -157,7 +157,8 @@ impl Client {
                 }
             }
             // An answer nobody waits for; and there is nothing a client tells.
-            Ok(Message::Response { .. } | Message::Notification { .. }) => {}
+            Ok(Message::Response { .. } | Message::Notification { .. } | Message::Complaint(_)) => {
+            }
             Err(error) => self.complain(&error),
         }
     }

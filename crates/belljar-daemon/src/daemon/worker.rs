@@ -141,7 +141,14 @@ impl Worker {
 
     /// Takes in a line. The error says why it makes no sense; a worker of ours sends no such line.
     pub(super) fn hear(self: &Arc<Self>, line: &[u8]) -> Result<(), String> {
-        match Message::parse(line).map_err(|error| error.message)? {
+        let message = match Message::parse(line) {
+            Ok(message) => message,
+            Err(error) => match Message::addressee(line) {
+                Some(id) => Message::Response { id, outcome: Err(unreadable(&error)) },
+                None => return Err(error.message),
+            },
+        };
+        match message {
             Message::Response { id: Id::Number(id), outcome } => {
                 let waiting = self.state().pending.remove(&id);
                 if let Some(waiting) = waiting {
@@ -151,6 +158,7 @@ impl Worker {
                 Ok(())
             }
             Message::Response { id: Id::Text(_), .. } => Err("an answer to nothing".to_owned()),
+            Message::Complaint(error) => Err(format!("it complains: {error}")),
             Message::Request { id: Id::Number(id), method, params }
                 if [TOOL_CALL, INPUT].contains(&method.as_str()) =>
             {
@@ -214,4 +222,10 @@ impl Worker {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// An answer that cannot be passed on. A worker of ours sends none.
+fn unreadable(error: &RpcError) -> RpcError {
+    let problem = format!("the worker's answer makes no sense ({error}); the code may have run");
+    RpcError::new(FAILED, problem)
 }

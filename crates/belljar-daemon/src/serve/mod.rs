@@ -3,6 +3,7 @@
 
 mod calls;
 mod errors;
+mod fitting;
 mod lines;
 mod outgoing;
 mod seat;
@@ -116,7 +117,7 @@ impl Server {
             }
             Ok(Message::Response { id, outcome }) => self.calls.answered(&id, outcome),
             // There is nothing a client tells.
-            Ok(Message::Notification { .. }) => {}
+            Ok(Message::Notification { .. } | Message::Complaint(_)) => {}
             Err(error) => self.complain(&error),
         }
     }

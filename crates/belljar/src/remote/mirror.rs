@@ -155,7 +155,10 @@ impl Mirror {
         };
         loop {
             let chunk: Chunk = match place.ask(FILES_READ, &params) {
-                Err(error @ SandboxError::Remote { .. }) if params.offset == 0 => {
+                // Anything else says nothing about the file: it is missing here, and that is told.
+                Err(error @ SandboxError::Remote { .. })
+                    if params.offset == 0 && is_of_the_file(&error) =>
+                {
                     tracing::warn!(path, %error, "a changed file stays with the daemon");
                     return Ok(Fetched::Refused);
                 }
@@ -206,6 +209,11 @@ impl Mirror {
     fn unusable(&self, path: &Path, problem: String) -> SandboxError {
         SandboxError::Workspace { path: self.root.join(path), problem, hint: None }
     }
+}
+
+/// Whether the daemon says of the file itself that it cannot be read.
+fn is_of_the_file(error: &SandboxError) -> bool {
+    matches!(error, SandboxError::Remote { kind, .. } if kind == "workspace")
 }
 
 /// Removes a file or a link that is there. A directory is none, whatever was said of it.
