@@ -86,7 +86,7 @@ pub fn serve(
         match lines.next() {
             Ok(Some(Ended::Line(line))) => server.hear(&line),
             Ok(Some(Ended::Empty)) => {}
-            Ok(Some(Ended::TooLong)) => server.complain(&RpcError::new(
+            Ok(Some(Ended::TooLong | Ended::Refused { .. })) => server.complain(&RpcError::new(
                 INVALID_REQUEST,
                 "the message is longer than any may be, and was passed over",
             )),
