@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use belljar_core::{Backend, Meta, Outcome, SandboxResult};
+use belljar_core::{Backend, GuestError, Meta, Outcome, SandboxResult, Status, Stop};
 use serde_json::{Value, json};
 
 use super::Server;
@@ -36,7 +36,10 @@ fn sandbox_at(
                 match answered {
                     Ok(result) => server.answer(&asked["id"], &result),
                     Err(message) => {
-                        let error = json!({"code": -32602, "message": message});
+                        let (kind, message) =
+                            message.split_once(": ").unwrap_or(("", message.as_str()));
+                        let data = json!({ "kind": kind });
+                        let error = json!({"code": -32602, "message": message, "data": data});
                         server.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "error": error}));
                     }
                 }
@@ -175,4 +178,56 @@ fn a_file_without_end_is_not_fetched_without_end() {
     });
     sandbox.execute("1").unwrap();
     assert_eq!(std::fs::read(folder.path().join("w/f")).unwrap(), b"");
+}
+
+#[test]
+fn files_that_do_not_come_for_another_reason_than_themselves_are_an_error() {
+    for kind in ["workspace", "worker_lost", "busy", ""] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut sandbox = sandbox_at(folder.path(), true, move |method, _| match method {
+            "execute" => {
+                let mut result = finished();
+                result.files_created = vec!["f".to_owned()];
+                Ok(json!(result))
+            }
+            "files.read" => Err(format!("{kind}: it cannot be had")),
+            _ => Ok(Value::Null),
+        });
+        match sandbox.execute("1") {
+            // A link that leads outside, for example.
+            Ok(result) => assert!(result.success() && kind == "workspace", "{kind}"),
+            Err(error) => {
+                let ran = error.to_string().contains("the code ended with status ok");
+                assert!(ran && kind != "workspace", "{kind}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sandbox_that_was_lost_with_its_worker_is_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut times = 0;
+    let mut sandbox = sandbox_at(folder.path(), false, move |method, _| {
+        times += u32::from(method == "execute");
+        match (method, times) {
+            ("execute", 1) => Err("worker_lost: this sandbox was lost with its worker".to_owned()),
+            ("execute", 3) => {
+                let error = GuestError { name: "WorkerLost".to_owned(), ..GuestError::default() };
+                let outcome = Outcome::Stopped(Stop::Crashed, Some(error));
+                Ok(json!(SandboxResult::new(outcome, Meta::default())))
+            }
+            ("execute", _) => Ok(json!(finished())),
+            ("validate", _) => Err("worker_lost: this sandbox was lost".to_owned()),
+            _ => Ok(Value::Null),
+        }
+    });
+    sandbox.execute("1").unwrap_err();
+    assert!(sandbox.execute("2").unwrap().success());
+    assert_eq!(sandbox.execute("3").unwrap().status(), Status::Crashed);
+    assert!(sandbox.execute("4").unwrap().success());
+    sandbox.check_code("1").unwrap_err();
+    assert!(sandbox.execute("5").unwrap().success());
+    sandbox.initialize(Value::Null).unwrap();
+    assert!(sandbox.execute("6").unwrap().success());
 }
