@@ -4,11 +4,11 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use belljar::{Home, check_id};
+use belljar::{Home, SessionStore, check_id};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -110,6 +110,20 @@ fn sessions_in(directory: &Path) -> io::Result<Vec<String>> {
 pub(super) fn holds(directory: &Path, session: &str) -> bool {
     let path = Home::at(directory).sessions().join(session);
     path.symlink_metadata().is_ok_and(|found| found.is_dir())
+}
+
+/// A state that was saved, told from every other: each is a new file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Saved {
+    file: u64,
+    changed: (i64, i64),
+}
+
+/// The state of a session in a worker's directory, if it was saved. It is not opened.
+pub(super) fn saved(directory: &Path, session: &str) -> Option<Saved> {
+    let path = SessionStore::open(&Home::at(directory)).state_file(session);
+    let found = path.symlink_metadata().ok()?;
+    Some(Saved { file: found.ino(), changed: (found.ctime(), found.ctime_nsec()) })
 }
 
 /// Makes a directory, or takes the one that is there, for its owner only. A worker may have opened

@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn an_id_is_found_in_the_beginning_of_a_request_of_ours_only() {
-        let line = belljar_core::protocol::request(&Id::Number(42), "execute", &[0; 1000]).unwrap();
+        let line =
+            belljar_core::protocol::request(&Id::Number(42), "execute", &vec![0; 1000]).unwrap();
         assert_eq!(id_of(&line[..100]), Some(Id::Number(42)));
         for text in [
             "",

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::budget::Budget;
 use super::client::Client;
-use super::directories;
+use super::directories::{self, Saved};
 use super::errors::{busy, mistaken, not_here};
 use super::limits::{Limits, seconds};
 use super::names::Names;
@@ -240,6 +240,12 @@ impl Hub {
             Ok(Err(_)) | Err(_) => None,
         }
         .ok_or_else(|| self.busy("the worker that holds this session is not ready"))
+    }
+
+    /// Which state a session would come back with now.
+    pub(super) fn saved(&self, session: &str) -> Option<Saved> {
+        let number = self.names().slot_of(session).ok().flatten()?;
+        directories::saved(&self.slots.get(number)?.directory, session)
     }
 
     pub(super) fn execution_id(&self) -> String {

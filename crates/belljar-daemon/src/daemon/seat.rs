@@ -15,6 +15,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep;
 
 use super::client::{Charge, Client, Kept};
+use super::directories::Saved;
 use super::errors::{request_lost, sandbox_lost};
 use super::fields::{self, json, read};
 use super::hub::{Guard, Hub, Turn};
@@ -96,8 +97,6 @@ struct Life {
     session: Option<String>,
     language: RuntimeType,
     place: Option<Place>,
-    /// How often a session was saved after an execution, as far as is known.
-    cells: u64,
     _counted: Guard,
 }
 
@@ -123,7 +122,6 @@ pub(super) fn create(
         session: wanted.session,
         language: wanted.language,
         place: None,
-        cells: 0,
         _counted: counted,
     };
     tokio::spawn(async move {
@@ -217,18 +215,16 @@ impl Life {
     }
 
     async fn run(&mut self, ask: &Ask, turn: &Turn) -> Answer {
+        let saved = self.session.as_deref().and_then(|session| self.hub.saved(session));
         let passed = self.pass_on(ask, Some(turn)).await;
         self.hub.counters.executions.add();
         match passed {
-            Ok(answer) => {
-                self.cells += u64::from(answer.is_ok());
-                answer
-            }
+            Ok(answer) => answer,
             Err(Lost) => {
                 self.place = None;
                 self.hub.counters.crashed.add();
-                let state = match self.session {
-                    Some(_) => self.state_after_loss().await,
+                let state = match self.session.clone() {
+                    Some(session) => self.state_after_loss(&session, saved).await,
                     None => Some(StateAfter::Lost),
                 };
                 self.crashed(state)
@@ -238,13 +234,18 @@ impl Life {
 
     /// What became of a session whose worker was lost while it ran something: it may have been saved
     /// just before. Nobody knows until it is there again.
-    async fn state_after_loss(&mut self) -> Option<StateAfter> {
+    async fn state_after_loss(
+        &mut self,
+        session: &str,
+        before: Option<Saved>,
+    ) -> Option<StateAfter> {
         if self.hub.is_stopping() {
             return None;
         }
-        let before = self.cells;
+        // From then on nobody else writes there: the worker that did has ended.
         self.find_place().await.ok()?;
-        Some(if self.cells > before { StateAfter::Kept } else { StateAfter::RolledBack })
+        let same = self.hub.saved(session) == before;
+        Some(if same { StateAfter::RolledBack } else { StateAfter::Kept })
     }
 
     async fn pass_on(&mut self, ask: &Ask, turn: Option<&Turn>) -> Result<Answer, Lost> {
@@ -335,7 +336,6 @@ impl Life {
             if let Some(making) = &mut making {
                 making.made = true;
             }
-            self.cells = created.cells;
             worker.seat(created.sandbox, Arc::clone(&self.seat));
             self.place = Some(Place { worker, sandbox: created.sandbox, _load: load });
             return Ok(created);
@@ -375,7 +375,6 @@ impl Life {
             session: None,
             language: self.language,
             place: Some(Place { worker, sandbox: created.sandbox, _load: load }),
-            cells: 0,
             _counted: counted,
         };
         tokio::spawn(life.live(inbox));
