@@ -174,3 +174,31 @@ impl Outbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_offered_beyond_half_is_given_back_and_the_rest_arrives() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let outbox = Outbox::new(Arc::new(near), 8_000_000, &Budget::new(8_000_000));
+        let line = || vec![b'x'; 3_000_000];
+        assert_eq!(outbox.offer(line()), Ok(Ok(())));
+        assert_eq!(outbox.offer(line()), Ok(Err(line())));
+        assert_eq!(outbox.push(b"small".to_vec()), Ok(()));
+        let before = outbox.taken();
+        let mut read = vec![0; 3_000_005];
+        tokio::select! {
+            () = outbox.run() => panic!("it was closed"),
+            read = far.read_exact(&mut read) => drop(read.unwrap()),
+        }
+        assert!(read.ends_with(b"small") && outbox.taken() > before);
+        assert_eq!(outbox.offer(line()), Ok(Ok(())));
+        // The twin: what is pushed beyond all bounds ends it.
+        assert_eq!(outbox.push(vec![b'x'; 9_000_000]), Err(Unsent::Full));
+        assert_eq!(outbox.offer(line()), Err(Unsent::Closed));
+    }
+}

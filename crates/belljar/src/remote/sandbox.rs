@@ -118,8 +118,10 @@ impl DaemonSandbox {
         let (connection, _) = Connection::open(&self.socket)?;
         let created: Created = ask(&connection, CREATE, &self.params)?;
         let place = Arc::new(Place { connection, sandbox: created.sandbox });
-        if let Some(mirror) = &mut self.mirror {
-            mirror.forget();
+        match &mut self.mirror {
+            Some(mirror) if named && created.cells > 0 => mirror.rejoin(&place)?,
+            Some(mirror) => mirror.forget(),
+            None => {}
         }
         self.state = State { place: Some(Arc::clone(&place)), in_session: named };
         Ok(place)

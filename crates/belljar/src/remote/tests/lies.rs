@@ -2,6 +2,7 @@
 
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use belljar_core::{Backend, GuestError, Meta, Outcome, SandboxResult, Status, Stop};
 use serde_json::{Value, json};
@@ -17,10 +18,21 @@ use crate::sandbox::Sandbox;
 fn sandbox_at(
     folder: &Path,
     in_workspace: bool,
+    answer: impl FnMut(&str, &Value) -> Result<Value, String> + Send + 'static,
+) -> DaemonSandbox {
+    named_sandbox_at(folder, in_workspace, None, answer)
+}
+
+/// The same, of a session that has run before.
+fn named_sandbox_at(
+    folder: &Path,
+    in_workspace: bool,
+    session: Option<&str>,
     mut answer: impl FnMut(&str, &Value) -> Result<Value, String> + Send + 'static,
 ) -> DaemonSandbox {
     let path = folder.join("s");
     let listener = UnixListener::bind(&path).unwrap();
+    let cells = u32::from(session.is_some());
     std::thread::spawn(move || {
         for client in listener.incoming() {
             let mut server = Server::new(client.unwrap());
@@ -30,7 +42,7 @@ fn sandbox_at(
                 let answered = match method {
                     "" => break,
                     "hello" => Ok(json!({"belljar": "0", "protocol": 1, "pid": 1})),
-                    "create" => Ok(json!({"sandbox": 1, "workspace": "/etc", "cells": 0})),
+                    "create" => Ok(json!({"sandbox": 1, "workspace": "/etc", "cells": cells})),
                     method => answer(method, &asked["params"]),
                 };
                 match answered {
@@ -55,7 +67,7 @@ fn sandbox_at(
         home: Some(Home::at(folder.join("home"))),
         ..SandboxConfig::default()
     };
-    DaemonSandbox::from_plan(LaunchPlan::new(&config).unwrap(), &config, None).unwrap()
+    DaemonSandbox::from_plan(LaunchPlan::new(&config).unwrap(), &config, session).unwrap()
 }
 
 fn finished() -> SandboxResult {
@@ -230,4 +242,44 @@ fn a_sandbox_that_was_lost_with_its_worker_is_made_again() {
     assert!(sandbox.execute("5").unwrap().success());
     sandbox.initialize(Value::Null).unwrap();
     assert!(sandbox.execute("6").unwrap().success());
+}
+
+#[test]
+fn what_a_session_changed_while_nobody_was_told_is_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let (kept, mut times) = (Arc::clone(&written), 0);
+    let mut sandbox = named_sandbox_at(folder.path(), true, Some("s"), move |method, params| {
+        times += u32::from(method == "execute");
+        match (method, times) {
+            ("execute", 2) => Err("there is no sandbox 1 in this connection".to_owned()),
+            ("execute", _) => Ok(json!(finished())),
+            ("files.write", 2) => {
+                kept.lock().unwrap().push(params["path"].as_str().unwrap().to_owned());
+                Ok(Value::Null)
+            }
+            ("files.list", _) => {
+                let entry = |path| json!({"path": path, "kind": "file", "bytes": 5});
+                Ok(json!(["data", "edited", "new"].map(entry)))
+            }
+            ("files.read", _) => Ok(json!({"data": "bmV3ZXI=", "bytes": 5})),
+            _ => Ok(Value::Null),
+        }
+    });
+    let at = |name: &str| folder.path().join("w").join(name);
+    for name in ["data", "edited"] {
+        std::fs::write(at(name), "old").unwrap();
+    }
+    sandbox.execute("1").unwrap();
+    sandbox.execute("2").unwrap_err();
+    std::fs::write(at("edited"), "by its user").unwrap();
+    std::fs::write(at("added"), "by its user").unwrap();
+    sandbox.execute("3").unwrap();
+    let mut sent = written.lock().unwrap().clone();
+    sent.sort();
+    sent.dedup();
+    assert_eq!(sent, ["added", "edited"]);
+    let read = |name: &str| std::fs::read_to_string(at(name)).unwrap();
+    assert_eq!([read("data"), read("new")], ["newer", "newer"]);
+    assert_eq!([read("edited"), read("added")], ["by its user", "by its user"]);
 }
