@@ -72,19 +72,17 @@ fn sessions_that_are_a_link_are_not_followed() {
 fn a_worker_that_spoils_its_directory_is_replaced_all_the_same() {
     let daemon = Daemon::new(&["--workers", "1"]);
     let directory = worker(&daemon.place, 0);
-    let mut restarts = 0;
     let spoil: [&dyn Fn(); 2] =
         [&|| std::fs::write(directory.join("tmp"), "a file").unwrap(), &|| {
             symlink("/etc", directory.join("tmp")).unwrap();
             std::fs::write(directory.join("packages"), "").unwrap();
         }];
-    for spoil in spoil {
+    for (before, spoil) in spoil.into_iter().enumerate() {
         std::fs::remove_dir_all(directory.join("tmp")).unwrap();
         spoil();
         signal(daemon.workers()[0], Signal::KILL);
-        restarts += 1;
         wait_for("another worker", || {
-            daemon.status()["counters"]["restarts"] == restarts && daemon.workers().len() == 1
+            daemon.status()["counters"]["restarts"] == before + 1 && daemon.workers().len() == 1
         });
         let mut client = daemon.client();
         let sandbox = client.create(json!({}));
