@@ -24,6 +24,7 @@ cases![
     text_and_bytes_written_together,
     value_that_json_can_carry,
     value_that_json_cannot_carry,
+    value_nested_too_deeply_for_json,
     value_with_rich_forms,
     value_none_is_no_value,
     value_whose_repr_fails,
@@ -121,6 +122,16 @@ fn value_that_json_cannot_carry(backend: Backend) {
         let result = run(backend, code);
         let value = result.ended(Status::Ok, 0).result.as_ref().expect("a value");
         assert_eq!((value.text.as_str(), &value.json), (text, &None));
+    }
+}
+
+fn value_nested_too_deeply_for_json(backend: Backend) {
+    for depth in [61, 70, 200] {
+        let code = format!("x = 1\nfor _ in range({depth}): x = [x]\nx");
+        let result = run(backend, &code);
+        result.ended(Status::Ok, 0);
+        let value = result.result.expect("a value");
+        assert!(value.json.is_none() && value.text.starts_with("[[["), "{}", value.text);
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use belljar::{SandboxConfig, SandboxError, Status, ToolFailure, Tools};
+use belljar::{InputRequest, SandboxConfig, SandboxError, Status, ToolFailure, Tools};
 use serde_json::{Value, json};
 use support::{Cells, Expect, Jar, Lines, cancelled};
 
@@ -75,7 +75,7 @@ fn a_tool_that_never_answers_ends_with_the_time() {
 #[test]
 fn input_is_answered_here() {
     let jar = Jar::new();
-    let on_input = |prompt: &str| (prompt == "name? ").then(|| "Ada".to_owned());
+    let on_input = |request: &InputRequest| (request.prompt == "name? ").then(|| "Ada".to_owned());
     let config = SandboxConfig { on_input: Some(Arc::new(on_input)), ..config(&jar) };
     let mut sandbox = open_with(&config);
     sandbox.run("print(input('name? '))").ended(Status::Ok, 0);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use belljar::{PythonSandbox, Sandbox, SandboxConfig, Status};
+use belljar::{InputRequest, PythonSandbox, Sandbox, SandboxConfig, Status};
 use serde_json::json;
 use support::{Cells, Expect, Jar};
 
@@ -199,8 +199,8 @@ fn answering(jar: &Jar, answers: &[&str]) -> (PythonSandbox, Arc<Mutex<Vec<Strin
     let left =
         Mutex::new(answers.iter().rev().map(|&answer| answer.to_owned()).collect::<Vec<_>>());
     let record = Arc::clone(&asked);
-    let on_input = move |prompt: &str| {
-        record.lock().expect("a list").push(prompt.to_owned());
+    let on_input = move |request: &InputRequest| {
+        record.lock().expect("a list").push(request.prompt.clone());
         left.lock().expect("a list").pop()
     };
     let config = SandboxConfig { on_input: Some(Arc::new(on_input)), ..jar.config() };

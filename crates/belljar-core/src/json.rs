@@ -18,6 +18,12 @@ const TEXT_BYTES: usize = 48;
 /// passed on and wrapped in other messages.
 #[must_use]
 pub fn weight(json: &[u8]) -> Option<usize> {
+    weight_within(json, MAX_JSON_NESTING)
+}
+
+/// The same where it may nest so deep.
+#[must_use]
+pub fn weight_within(json: &[u8], nesting: usize) -> Option<usize> {
     let (mut weight, mut depth) = (json.len(), 0usize);
     let (mut in_string, mut escaped) = (false, false);
     for byte in json {
@@ -32,7 +38,7 @@ pub fn weight(json: &[u8]) -> Option<usize> {
             b'{' | b'[' => {
                 weight += if *byte == b'{' { OBJECT_BYTES } else { LIST_BYTES };
                 depth += 1;
-                if depth > MAX_JSON_NESTING {
+                if depth > nesting {
                     return None;
                 }
             }

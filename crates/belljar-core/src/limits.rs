@@ -15,6 +15,16 @@ pub const MAX_TOOL_MESSAGE_BYTES: usize = 32 * 1024 * 1024;
 /// readable, and `serde_json` stops at 128.
 pub const MAX_JSON_NESTING: usize = 64;
 
+/// How deep a message may nest: whatever a guest's JSON is wrapped in, it can still be told.
+pub const MAX_MESSAGE_NESTING: usize = MAX_JSON_NESTING + 16;
+
+/// How deep the JSON form of a value may nest. Deeper ones have no such form.
+pub const MAX_VALUE_NESTING: usize = MAX_JSON_NESTING - 4;
+
+/// What the JSON form of a value may take in memory, unpacked. Heavier ones have no such form: with
+/// everything else a result holds it is still lighter than [`MAX_ANSWER_WEIGHT`].
+pub const MAX_VALUE_WEIGHT: usize = 64 * 1024 * 1024;
+
 /// What the calls of one guest that have not ended may take in the host's memory, unpacked.
 pub const MAX_KEPT_CALL_BYTES: usize = 64 * 1024 * 1024;
 

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use belljar_core::limits::MAX_SERVER_MESSAGE_BYTES;
 use belljar_core::protocol::{self, Id, METHOD_NOT_FOUND, Message, RpcError};
-use serde::de::{DeserializeOwned, IgnoredAny};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::io::{
@@ -169,7 +169,9 @@ impl<P: Peer> Ear<P> {
                 Ok(Message::Response { id, outcome }) => self.waiting.answered(&id, outcome),
                 Ok(Message::Notification { method, params }) => self.peer.told(&method, &params),
                 Ok(Message::Request { id, method, params }) => self.answer(id, method, params),
-                Err(error) => match addressee(&line) {
+                // It is about something that nobody can name; what waits is answered or not.
+                Ok(Message::Complaint(_)) => {}
+                Err(error) => match Message::addressee(&line) {
                     Some(id) => self.waiting.answered(&id, Err(error)),
                     // Nobody knows who would wait for ever.
                     None => break,
@@ -200,18 +202,6 @@ async fn next_line(
     let mut line = Vec::new();
     input.take(max as u64).read_until(b'\n', &mut line).await?;
     Ok((line.pop() == Some(b'\n')).then_some(line))
-}
-
-/// Whose answer a message is that is too heavy to be read. That one fails, and no other.
-fn addressee(line: &[u8]) -> Option<Id> {
-    #[derive(Deserialize)]
-    struct Envelope {
-        id: Id,
-        #[serde(default)]
-        method: Option<IgnoredAny>,
-    }
-    let envelope: Envelope = serde_json::from_slice(line).ok()?;
-    envelope.method.is_none().then_some(envelope.id)
 }
 
 #[cfg(test)]

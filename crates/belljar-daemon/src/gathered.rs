@@ -3,11 +3,15 @@
 
 use belljar_core::limits::MAX_MESSAGE_BYTES;
 
+/// What is kept of a line that may not go on.
+const BEGINNING_BYTES: usize = 256;
+
 /// What has come of a line so far.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     line: Vec<u8>,
     too_long: bool,
+    refused: bool,
 }
 
 /// A line that has ended.
@@ -17,6 +21,11 @@ pub(crate) enum Ended {
     Line(Vec<u8>),
     /// It was too long; all of it is gone.
     TooLong,
+    /// It was not allowed to go on; its beginning is there.
+    Refused {
+        /// Enough to see what it was.
+        beginning: Vec<u8>,
+    },
     /// There was nothing in it.
     Empty,
 }
@@ -33,9 +42,15 @@ impl Gathered {
         let text = part.get(..end.unwrap_or(part.len())).unwrap_or_default();
         self.too_long |= self.line.len() + text.len() > MAX_MESSAGE_BYTES;
         // Most lines come at once and are gone at once: only those that go on are asked about.
-        self.too_long |= end.is_none() && !allowed(text.len());
+        let refused = end.is_none() && !self.too_long && !self.refused && !allowed(text.len());
         if self.too_long {
             self.line = Vec::new();
+        } else if self.refused || refused {
+            self.refused = true;
+            self.line
+                .extend_from_slice(text.get(..BEGINNING_BYTES.min(text.len())).unwrap_or(text));
+            self.line.truncate(BEGINNING_BYTES);
+            self.line.shrink_to_fit();
         } else {
             self.line.extend_from_slice(text);
         }
@@ -46,6 +61,7 @@ impl Gathered {
     pub(crate) fn end(self) -> Ended {
         match self.line {
             _ if self.too_long => Ended::TooLong,
+            beginning if self.refused => Ended::Refused { beginning },
             line if line.trim_ascii().is_empty() => Ended::Empty,
             line => Ended::Line(line),
         }
@@ -85,7 +101,11 @@ mod tests {
     #[test]
     fn what_goes_on_can_be_refused() {
         let line = |text: &str| Ended::Line(text.as_bytes().to_vec());
-        assert_eq!(all(b"12345678\n12\n", 4, |_| false), [Ended::TooLong, line("12")]);
+        let refused = Ended::Refused { beginning: b"12345678".to_vec() };
+        assert_eq!(all(b"12345678\n12\n", 4, |_| false), [refused, line("12")]);
+        let long = [vec![b'x'; 100_000], b"\n".to_vec()].concat();
+        let refused = Ended::Refused { beginning: vec![b'x'; BEGINNING_BYTES] };
+        assert_eq!(all(&long, 7000, |_| false), [refused]);
         assert_eq!(all(b"12345678\n12\n", 4, |_| true), [line("12345678"), line("12")]);
     }
 

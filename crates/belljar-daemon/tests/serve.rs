@@ -388,3 +388,29 @@ fn a_client_that_vanishes_leaves_nothing_behind() {
     drop(client);
     assert!(!std::path::Path::new(&workspace).exists());
 }
+
+#[test]
+fn what_was_about_to_begin_does_not_outlive_its_client() {
+    for pause in 0..20 {
+        let mut client = Client::new();
+        let params = json!({"policy": {"timeout_seconds": 600}});
+        let sandbox = client.create(params);
+        client.send("execute", json!({"sandbox": sandbox, "code": "while True: pass"}));
+        std::thread::sleep(Duration::from_micros(100 * pause));
+        let begun = std::time::Instant::now();
+        drop(client);
+        assert!(begun.elapsed() < Duration::from_secs(60), "after {pause}");
+    }
+}
+
+#[test]
+fn an_input_that_nobody_answers_ends_with_its_execution() {
+    let mut client = Client::new();
+    let sandbox = client.create(json!({"input": true, "policy": {"timeout_seconds": 0.3}}));
+    assert_eq!(client.execute(sandbox, "input()")["status"], "timeout");
+    while client.told.last().unwrap()["method"] != "tool.drop" {
+        let told = client.hear();
+        client.told.push(told);
+    }
+    assert_eq!(client.told[0]["method"], "input");
+}

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use belljar_core::json;
 use belljar_core::limits::{
     MAX_ANSWER_WEIGHT, MAX_COMPLETIONS, MAX_ERROR_MESSAGE_BYTES, MAX_ERROR_NAME_BYTES,
-    MAX_TRACEBACK_BYTES, MAX_VALUE_JSON_BYTES, MAX_VALUE_RICH_BYTES, MAX_VALUE_TEXT_BYTES,
+    MAX_TRACEBACK_BYTES, MAX_VALUE_JSON_BYTES, MAX_VALUE_NESTING, MAX_VALUE_RICH_BYTES,
+    MAX_VALUE_TEXT_BYTES, MAX_VALUE_WEIGHT,
 };
 use belljar_core::text::is_invisible;
 use belljar_core::{CellValue, GuestError, TRUNCATION_MARKER};
@@ -57,9 +58,6 @@ pub enum Told {
 impl Told {
     /// `None` when it makes no sense.
     pub fn parse(bytes: &[u8]) -> Option<Told> {
-        if json::weight(bytes).is_none_or(|weight| weight > MAX_ANSWER_WEIGHT) {
-            return None;
-        }
         let raw: RawAnswer<'_> = serde_json::from_slice(bytes).ok()?;
         let end = match raw.end {
             RawEnd::Waiting => return Some(Told::Waiting { timer: raw.timer }),
@@ -80,7 +78,7 @@ impl Told {
             value: raw.value.map(|value| CellValue {
                 text: capped(&value.text, MAX_VALUE_TEXT_BYTES),
                 json: value.json.and_then(small_json),
-                mime: small_forms(value.mime),
+                mime: value.mime.map(small_forms).unwrap_or_default(),
             }),
         }))
     }
@@ -125,6 +123,9 @@ impl Completions {
     /// `None` when the answer makes no sense.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Completions> {
+        if json::weight(bytes).is_none_or(|weight| weight > MAX_ANSWER_WEIGHT) {
+            return None;
+        }
         let raw: RawCompletions<'_> = serde_json::from_slice(bytes).ok()?;
         // They are typed and shown as they are: nothing that a terminal would obey.
         let harmless = |text: &&Cow<'_, str>| {
@@ -206,20 +207,23 @@ struct RawCellValue<'a> {
     #[serde(default, borrow)]
     json: Option<&'a RawValue>,
     #[serde(default, borrow)]
-    mime: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+    mime: Option<&'a RawValue>,
 }
 
 /// Looked at before it is unpacked: in memory it takes many times its text.
 fn small_json(json: &RawValue) -> Option<serde_json::Value> {
     if json.get().len() > MAX_VALUE_JSON_BYTES {
-        None
-    } else {
-        serde_json::from_str(json.get()).ok()
+        return None;
     }
+    let weight = json::weight_within(json.get().as_bytes(), MAX_VALUE_NESTING)?;
+    if weight > MAX_VALUE_WEIGHT { None } else { serde_json::from_str(json.get()).ok() }
 }
 
-/// The rich forms, as long as they are not too large together.
-fn small_forms(forms: BTreeMap<Cow<'_, str>, Cow<'_, str>>) -> BTreeMap<String, String> {
+/// The rich forms, as long as they are not too large together. What is no text has none.
+fn small_forms(forms: &RawValue) -> BTreeMap<String, String> {
+    let light = json::weight(forms.get().as_bytes()).is_some_and(|it| it <= MAX_ANSWER_WEIGHT);
+    let read = || serde_json::from_str::<BTreeMap<Cow<'_, str>, Cow<'_, str>>>(forms.get());
+    let Some(Ok(forms)) = light.then(read) else { return BTreeMap::new() };
     let mut left = MAX_VALUE_RICH_BYTES;
     let mut fits = |bytes: usize| left.checked_sub(bytes).map(|rest| left = rest).is_some();
     let small = forms.into_iter().filter(|(mime, form)| fits(mime.len() + form.len()));
@@ -284,6 +288,36 @@ mod tests {
         );
         let forms = ended(bytes.as_bytes()).value.unwrap().mime;
         assert_eq!(forms.keys().collect::<Vec<_>>(), ["a", "c"]);
+    }
+
+    #[test]
+    fn deep_and_heavy_json_is_left_out_and_the_text_stays() {
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        let value = |json: &str| {
+            let bytes = format!(
+                r#"{{"end": "finished", "value": {{"text": "t", "json": {json}, "mime": {{}}}}}}"#
+            );
+            let value = ended(bytes.as_bytes()).value.unwrap();
+            assert_eq!(value.text, "t");
+            value.json
+        };
+        assert!(value(&nested(MAX_VALUE_NESTING)).is_some());
+        assert_eq!(value(&nested(MAX_VALUE_NESTING + 1)), None);
+        assert_eq!(value(&nested(100_000)), None);
+        assert!(value(&format!("[{}1]", "{},".repeat(1000))).is_some());
+        assert_eq!(value(&format!("[{}1]", "{},".repeat(500_000))), None);
+        let variable = format!(
+            r#"{{"end": "finished", "variable": {{"type": "list", "text": "t", "json": {}}}}}"#,
+            nested(MAX_VALUE_NESTING + 1)
+        );
+        let variable = Variable::parse(variable.as_bytes()).unwrap().unwrap();
+        assert_eq!((variable.text.as_str(), variable.json), ("t", None));
+    }
+
+    #[test]
+    fn forms_that_are_no_text_are_none() {
+        let bytes = br#"{"end": "finished", "value": {"text": "t", "mime": [[1]]}}"#;
+        assert_eq!(ended(bytes).value.unwrap().mime.len(), 0);
     }
 
     #[test]

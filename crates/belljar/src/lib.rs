@@ -62,7 +62,7 @@ pub use policy_file::load_policy;
 #[cfg(unix)]
 pub use remote::DaemonSandbox;
 pub use sandbox::{Sandbox, SandboxBase};
-pub use sessions::{Durability, Session, SessionRecord, SessionStore};
+pub use sessions::{Durability, Session, SessionRecord, SessionStore, check_id};
 pub use snapshot::{Files, Snapshot, SnapshotInfo};
-pub use tools::{InputSource, ToolRequest, Tools};
+pub use tools::{InputRequest, InputSource, ToolRequest, Tools};
 pub use wasm::{JavaScriptSandbox, PythonSandbox, run_untrusted_python};

@@ -22,8 +22,8 @@ use std::sync::Arc;
 
 use belljar_core::json;
 use belljar_core::limits::{
-    MAX_ARCHIVED_BYTES, MAX_ARCHIVED_FILES, MAX_MEMORY_BYTES, MAX_SNAPSHOT_HEADER_BYTES,
-    MAX_SNAPSHOT_HEADER_WEIGHT,
+    MAX_ARCHIVED_BYTES, MAX_ARCHIVED_FILES, MAX_MEMORY_BYTES, MAX_MESSAGE_NESTING,
+    MAX_SNAPSHOT_HEADER_BYTES, MAX_SNAPSHOT_HEADER_WEIGHT,
 };
 use belljar_core::{RuntimeType, SandboxError};
 use belljar_wasm::{Frozen, FrozenHost, Interpreter, PAGE_BYTES};
@@ -233,7 +233,8 @@ fn read_header(input: &mut impl Read) -> Result<Header<FrozenHost>, Problem> {
 
 /// Whether a header is one that will be read again.
 fn is_readable(header: &[u8]) -> bool {
-    let weight = json::weight(header);
+    // What it waits for was a message of the guest once, and nests no deeper than any of ours.
+    let weight = json::weight_within(header, MAX_MESSAGE_NESTING);
     header.len() <= MAX_SNAPSHOT_HEADER_BYTES
         && weight.is_some_and(|weight| weight <= MAX_SNAPSHOT_HEADER_WEIGHT)
 }

@@ -73,7 +73,8 @@ impl Shell {
         let interrupt = Interrupt::default();
         if interactive {
             let interrupt = interrupt.clone();
-            settings.config.on_input = Some(Arc::new(move |prompt| ask(prompt, &interrupt)));
+            settings.config.on_input =
+                Some(Arc::new(move |request| ask(&request.prompt, &interrupt)));
         }
         let mut sandbox = match &kept {
             Some(opened) => opened.session.wake(&settings.config)?,

@@ -175,6 +175,80 @@ fn a_tool_that_nobody_answers_ends_with_its_execution() {
 }
 
 #[test]
+fn an_input_that_nobody_answers_ends_with_its_execution() {
+    let daemon = Daemon::new(&[]);
+    let mut client = daemon.client();
+    let sandbox = client.create(json!({"input": true, "policy": {"timeout_seconds": 0.3}}));
+    assert_eq!(client.execute(sandbox, "input('?')")["status"], "timeout");
+    let call = client.told[0].clone();
+    assert_eq!(call["method"], "input");
+    while client.told.last().unwrap()["method"] != "tool.drop" {
+        let told = client.hear().unwrap();
+        client.told.push(told);
+    }
+    assert_eq!(client.told.last().unwrap()["params"]["id"], call["id"]);
+    // The twin: one that is answered.
+    let id = client.send("execute", json!({"sandbox": sandbox, "code": "print(input())"}));
+    let call = client.hear().unwrap();
+    client.write(&json!({"jsonrpc": "2.0", "id": call["id"], "result": "line"}).to_string());
+    assert_eq!(client.answer(id)["result"]["stdout"], "line\n");
+}
+
+#[test]
+fn names_that_are_none_are_refused_before_anything_is_asked_of_a_worker() {
+    let daemon = Daemon::new(&[]);
+    let mut client = daemon.client();
+    for name in ["", "-x", "a/b", &"x".repeat(1_000_000)] {
+        let (code, message) = client.refused("create", json!({"session": name}));
+        assert_eq!(code, -32000);
+        assert!(message.len() < 1000 && message.contains("session"), "{message}");
+    }
+    client.session("name");
+}
+
+#[test]
+fn half_a_line_of_one_client_leaves_room_for_the_others() {
+    let daemon = Daemon::new(&["--limit", "buffered_bytes=4000000"]);
+    let mut greedy = daemon.client();
+    greedy.output.write_all(&vec![b'x'; 4_500_000]).unwrap();
+    let mut client = daemon.client();
+    let sandbox = client.create(json!({}));
+    let code = |bytes: usize| format!("print(1) # {}", "x".repeat(bytes));
+    wait_for("no room", || {
+        let mut other = daemon.client();
+        let line = json!({"sandbox": sandbox, "code": code(3_000_000)});
+        // As our own clients write it, so that it is known which request was refused.
+        let line = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"validate","params":{line}}}"#);
+        other.write(&line);
+        let answer = other.answer(7);
+        answer["error"]["code"] == -32001
+    });
+    assert_eq!(client.prints(sandbox, &code(500_000)), "1\n");
+    drop(greedy);
+    wait_for("room", || {
+        let id = daemon.status()["connections"].as_u64().unwrap();
+        id <= 2
+    });
+    assert_eq!(client.prints(sandbox, &code(3_000_000)), "1\n");
+}
+
+#[test]
+fn snapshots_of_one_client_have_a_limit_of_bytes() {
+    let daemon = Daemon::new(&["--workers", "1", "--limit", "snapshot_bytes_per_client=3000"]);
+    let (mut one, mut two) = (daemon.client(), daemon.client());
+    let data = "A".repeat(2000);
+    let first = one.ask("snapshot.write", json!({"data": data}));
+    assert_eq!(first["bytes"], 1500);
+    let again = json!({"data": "A".repeat(2400)});
+    assert_eq!(one.refused("snapshot.write", again.clone()).0, -32001);
+    let more = json!({"snapshot": first["snapshot"], "data": "A".repeat(2400)});
+    assert_eq!(one.refused("snapshot.write", more).0, -32001);
+    two.ask("snapshot.write", again.clone());
+    one.ask("snapshot.drop", json!({"snapshot": first["snapshot"]}));
+    one.ask("snapshot.write", again);
+}
+
+#[test]
 fn running_code_is_cancelled_and_its_session_lives() {
     let daemon = Daemon::new(&[]);
     let mut client = daemon.client();

@@ -178,6 +178,49 @@ fn stop_lets_what_runs_finish_and_takes_nothing_new() {
 }
 
 #[test]
+fn whoever_hears_a_result_while_the_daemon_ends_can_still_fetch_its_files() {
+    let mut daemon = Daemon::new(&[]);
+    let mut client = daemon.client();
+    let sandbox = client.create(json!({}));
+    let code = "import time\ntime.sleep(0.5)\nfor n in range(20): open(f'f{n}', 'w').write('x')";
+    let running = client.send("execute", json!({"sandbox": sandbox, "code": code}));
+    wait_for("it to run", || daemon.status()["running"] == 1);
+    daemon.client().ask("stop", Value::Null);
+    let result = client.answer(running)["result"].clone();
+    for path in result["files_created"].as_array().unwrap() {
+        let part = client.ask("files.read", json!({"sandbox": sandbox, "path": path}));
+        assert_eq!(part["bytes"], 1);
+    }
+    assert_eq!(client.refused("execute", json!({"sandbox": sandbox, "code": "1"})).0, -32001);
+    assert_eq!(daemon.wait(), 0);
+}
+
+#[test]
+fn stop_can_be_hurried() {
+    for by_signal in [false, true] {
+        let mut daemon = Daemon::new(&[]);
+        let (mut client, mut other) = (daemon.client(), daemon.client());
+        let policy = json!({"timeout_seconds": 600});
+        let sandbox = client.create(json!({"policy": policy}));
+        let code = "while True: pass";
+        let running = client.send("execute", json!({"sandbox": sandbox, "code": code}));
+        wait_for("it to run", || daemon.status()["running"] == 1);
+        other.ask("stop", json!({"patience_seconds": 100_000}));
+        if by_signal {
+            for _ in 0..2 {
+                signal(daemon.child.id().cast_signed(), Signal::TERM);
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        } else {
+            // The socket is gone by now: whoever is connected says it.
+            other.ask("stop", json!({"patience_seconds": 0.1}));
+        }
+        assert_eq!(client.answer(running)["result"]["status"], "cancelled");
+        assert_eq!(daemon.wait(), 0);
+    }
+}
+
+#[test]
 fn what_runs_too_long_is_cancelled_when_the_daemon_ends() {
     let mut daemon = Daemon::new(&[]);
     let mut client = daemon.client();

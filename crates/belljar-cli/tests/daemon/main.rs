@@ -15,6 +15,8 @@ mod bad_clients;
 mod confinement;
 mod faults;
 mod harness;
+mod hostile_values;
+mod hostile_workers;
 mod life;
 mod load;
 mod sharing;

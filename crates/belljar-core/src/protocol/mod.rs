@@ -6,11 +6,14 @@
 pub mod daemon;
 pub mod methods;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, Value};
 
 use crate::json;
-use crate::limits::{MAX_ANSWER_WEIGHT, MAX_ERROR_MESSAGE_BYTES, MAX_RPC_NAME_BYTES};
+use crate::limits::{
+    MAX_ANSWER_WEIGHT, MAX_ERROR_MESSAGE_BYTES, MAX_MESSAGE_NESTING, MAX_RPC_NAME_BYTES,
+};
 
 /// The line was no JSON.
 pub const PARSE_ERROR: i32 = -32700;
@@ -66,6 +69,8 @@ pub enum Message {
         /// What came of it.
         outcome: Result<Box<RawValue>, RpcError>,
     },
+    /// It refuses something, and does not know or does not say what.
+    Complaint(RpcError),
 }
 
 /// Why a request was not served.
@@ -106,7 +111,7 @@ struct RawMessage {
     #[serde(default, deserialize_with = "present")]
     result: Option<Box<RawValue>>,
     #[serde(default)]
-    error: Option<RpcError>,
+    error: Option<Box<RawValue>>,
 }
 
 /// A result may be null, which is not the same as none.
@@ -123,16 +128,22 @@ impl Message {
     /// # Errors
     /// The error to send back when it makes no sense.
     pub fn parse(line: &[u8]) -> Result<Self, RpcError> {
-        let fits = json::weight(line).is_some_and(|weight| weight <= MAX_ANSWER_WEIGHT);
-        if !fits {
-            let why = "the message would take too much memory, or nests too deeply";
-            return Err(RpcError::new(INVALID_REQUEST, why));
-        }
-        let raw: RawMessage = serde_json::from_slice(line).map_err(|error| {
+        check_weight(line)?;
+        Self::parse_unweighed(line)
+    }
+
+    /// The same of a line that may weigh and nest anything. Whoever unpacks its parameters or its
+    /// result weighs them first.
+    ///
+    /// # Errors
+    /// The error to send back when it makes no sense.
+    pub fn parse_unweighed(line: &[u8]) -> Result<Self, RpcError> {
+        let nonsense = |error: serde_json::Error| {
             let code = if error.is_data() { INVALID_REQUEST } else { PARSE_ERROR };
             // It may quote what was sent.
             RpcError::new(code, format!("no JSON-RPC message: {error}")).capped()
-        })?;
+        };
+        let raw: RawMessage = serde_json::from_slice(line).map_err(nonsense)?;
         let invalid = |why: &str| Err(RpcError::new(INVALID_REQUEST, why));
         if raw.jsonrpc != "2.0" {
             return invalid("jsonrpc has to be \"2.0\"");
@@ -142,17 +153,51 @@ impl Message {
         {
             return invalid("id or method is too long");
         }
+        let error = match raw.error {
+            Some(raw) => {
+                check_weight(raw.get().as_bytes())?;
+                let mut error: RpcError = serde_json::from_str(raw.get()).map_err(nonsense)?;
+                error.message.truncate(error.message.floor_char_boundary(MAX_ERROR_MESSAGE_BYTES));
+                Some(error)
+            }
+            None => None,
+        };
         let params = raw.params.unwrap_or_else(|| RawValue::NULL.to_owned());
-        match (raw.id, raw.method, raw.result, raw.error) {
+        match (raw.id, raw.method, raw.result, error) {
             (Some(id), Some(method), None, None) => Ok(Self::Request { id, method, params }),
             (None, Some(method), None, None) => Ok(Self::Notification { method, params }),
             (Some(id), None, Some(result), None) => Ok(Self::Response { id, outcome: Ok(result) }),
-            (Some(id), None, None, Some(error)) => {
-                Ok(Self::Response { id, outcome: Err(error.capped()) })
-            }
+            (Some(id), None, None, Some(error)) => Ok(Self::Response { id, outcome: Err(error) }),
+            (None, None, None, Some(error)) => Ok(Self::Complaint(error)),
             _ => invalid("a message has either a method, or a result, or an error"),
         }
     }
+
+    /// Whose answer a line is that [`Message::parse`] refuses. That one fails, and no other.
+    #[must_use]
+    pub fn addressee(line: &[u8]) -> Option<Id> {
+        #[derive(Deserialize)]
+        struct Envelope {
+            id: Id,
+            #[serde(default)]
+            method: Option<IgnoredAny>,
+        }
+        let envelope: Envelope = serde_json::from_slice(line).ok()?;
+        envelope.method.is_none().then_some(envelope.id)
+    }
+}
+
+/// Whether whoever gets this line takes it.
+///
+/// # Errors
+/// Why not.
+pub fn check_weight(line: &[u8]) -> Result<(), RpcError> {
+    let weight = json::weight_within(line, MAX_MESSAGE_NESTING);
+    if weight.is_some_and(|weight| weight <= MAX_ANSWER_WEIGHT) {
+        return Ok(());
+    }
+    let why = "the message would take too much memory, or nests too deeply";
+    Err(RpcError::new(INVALID_REQUEST, why))
 }
 
 #[derive(Serialize)]
@@ -265,6 +310,8 @@ mod tests {
         );
         let complaint = text(complaint(&RpcError::new(PARSE_ERROR, "no")).unwrap());
         assert!(complaint.contains("\"id\":null") && complaint.ends_with('\n'), "{complaint}");
+        let read = Message::parse(complaint.as_bytes());
+        assert!(matches!(read, Ok(Message::Complaint(error)) if error.message == "no"));
     }
 
     #[test]
@@ -289,10 +336,34 @@ mod tests {
         assert_eq!(error(&deep).0, INVALID_REQUEST);
     }
 
+    #[test]
+    fn what_a_guest_may_give_can_be_told_and_what_is_heavier_says_whose_it_is() {
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        let told = |depth: usize| {
+            let calls = format!(r#"[{{"args":{}}}]"#, nested(depth));
+            format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"pending_calls":{calls}}}}}"#)
+        };
+        assert!(Message::parse(told(crate::limits::MAX_JSON_NESTING).as_bytes()).is_ok());
+        let deep = told(1000);
+        assert!(Message::parse(deep.as_bytes()).is_err());
+        assert_eq!(Message::addressee(deep.as_bytes()), Some(Id::Number(7)));
+        assert!(matches!(
+            Message::parse_unweighed(deep.as_bytes()),
+            Ok(Message::Response { id: Id::Number(7), outcome: Ok(_) })
+        ));
+        let asked = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"m","params":{}}}"#, nested(99));
+        assert_eq!(Message::addressee(asked.as_bytes()), None);
+        let error = format!(r#"{{"code":1,"message":"","data":{}}}"#, nested(99));
+        let failed = format!(r#"{{"jsonrpc":"2.0","id":7,"error":{error}}}"#);
+        assert!(Message::parse_unweighed(failed.as_bytes()).is_err());
+    }
+
     proptest! {
         #[test]
         fn no_line_is_too_strange(line in any::<Vec<u8>>(), json in ".{0,60}") {
             let _ = Message::parse(&line);
+            let _ = Message::parse_unweighed(&line);
+            let _ = Message::addressee(&line);
             let _ = Message::parse(format!(r#"{{"jsonrpc":"2.0",{json}}}"#).as_bytes());
         }
     }

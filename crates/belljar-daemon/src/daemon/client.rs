@@ -18,12 +18,14 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use super::budget::Held;
 use super::errors::{busy, unknown};
 use super::fields::{self, json, read};
-use super::hub::Hub;
+use super::hub::{Guard, Hub};
 use super::limits::seconds;
 use super::lines::{Heard, Lines, Patience, Reading};
 use super::outbox::{Outbox, Unsent};
 use super::seat::{self, Ask, Seat};
 use super::worker::{Answer, Worker};
+
+const TOO_MANY_SNAPSHOTS: &str = "too many snapshots are kept; drop one first";
 
 /// Methods that are about one sandbox and wait for their turn there.
 const OF_A_SANDBOX: [&str; 15] = [
@@ -51,6 +53,8 @@ pub(super) struct Client {
     pub(super) turns: Arc<Semaphore>,
     gone: watch::Sender<bool>,
     inbound: Arc<AtomicUsize>,
+    /// Requests that were not answered.
+    unanswered: AtomicUsize,
     state: Mutex<State>,
 }
 
@@ -77,6 +81,7 @@ struct Reach {
 pub(super) struct Kept {
     pub(super) worker: Arc<Worker>,
     pub(super) snapshot: u64,
+    pub(super) bytes: u64,
 }
 
 /// Bytes of a request, counted until it is answered.
@@ -101,6 +106,7 @@ pub(super) async fn serve(hub: Arc<Hub>, stream: UnixStream) {
         turns: Arc::new(Semaphore::new(limits.running_per_client)),
         gone: watch::Sender::new(false),
         inbound: Arc::default(),
+        unanswered: AtomicUsize::new(0),
         state: Mutex::default(),
         hub: Arc::clone(&hub),
     });
@@ -124,6 +130,13 @@ impl Client {
         loop {
             match lines.next(patience).await {
                 Ok(Heard::Line(line)) => self.hear(&line).await,
+                Ok(Heard::NoRoom { beginning }) => {
+                    let error = self.hub.busy("too many bytes wait for all clients");
+                    match fields::id_of(&beginning) {
+                        Some(id) => self.answer(&id, Err(error)),
+                        None => self.complain(&error),
+                    }
+                }
                 Ok(Heard::TooLong) => self.complain(&RpcError::new(
                     INVALID_REQUEST,
                     "the message is longer than any may be, and was passed over",
@@ -157,7 +170,8 @@ impl Client {
                 }
             }
             // An answer nobody waits for; and there is nothing a client tells.
-            Ok(Message::Response { .. } | Message::Notification { .. }) => {}
+            Ok(Message::Response { .. } | Message::Notification { .. } | Message::Complaint(_)) => {
+            }
             Err(error) => self.complain(&error),
         }
     }
@@ -172,7 +186,13 @@ impl Client {
     ) -> Result<(), RpcError> {
         if let Some(method) = OF_A_SANDBOX.into_iter().find(|known| *known == method) {
             let number = fields::number(&params, "sandbox")?;
-            let ask = Ask { id: id.clone(), method, params, _charge: self.charge(bytes)? };
+            let ask = Ask {
+                id: id.clone(),
+                method,
+                params,
+                _charge: self.charge(bytes)?,
+                _counted: Guard::count(self, |client| &client.unanswered),
+            };
             return self.ask(number, ask);
         }
         let answer = match method {
@@ -193,7 +213,18 @@ impl Client {
                 let params = fields::exchanged(&params, &[("snapshot", kept.snapshot)])?;
                 asked(&kept.worker, method, &params).await?
             }
-            methods::SNAPSHOT_WRITE => self.write_snapshot(&params).await?,
+            methods::SNAPSHOT_WRITE => {
+                let charge = self.charge(bytes)?;
+                let client = Arc::clone(self);
+                // In a task of its own, so that what a worker has written is known or forgotten even
+                // if the client leaves meanwhile.
+                let written = tokio::spawn(async move {
+                    let _charge = charge;
+                    client.write_snapshot(&params).await
+                });
+                let failed = |_| RpcError::new(FAILED, "the snapshot could not be written");
+                written.await.map_err(failed)??
+            }
             methods::SNAPSHOT_DROP => {
                 let wanted: methods::SnapshotDropParams = read(&params)?;
                 let kept = self.kept(wanted.snapshot)?;
@@ -257,9 +288,10 @@ impl Client {
     /// A snapshot that a worker keeps for this client.
     pub(super) fn keep(&self, kept: Kept) -> Result<u64, RpcError> {
         let mut state = self.state();
-        if state.gone || state.snapshots.len() >= self.hub.limits.snapshots_per_client {
+        let full = state.snapshots.len() >= self.hub.limits.snapshots_per_client;
+        if state.gone || full || !self.has_room(&state, kept.bytes) {
             forget(&kept);
-            return Err(self.hub.busy("too many snapshots are kept; drop one first"));
+            return Err(self.hub.busy(TOO_MANY_SNAPSHOTS));
         }
         state.last_snapshot += 1;
         let number = state.last_snapshot;
@@ -272,29 +304,46 @@ impl Client {
         kept.ok_or_else(|| unknown("snapshot", snapshot))
     }
 
-    /// A snapshot has moved.
-    pub(super) fn keep_at(&self, snapshot: u64, kept: Kept) {
-        let before = self.state().snapshots.insert(snapshot, kept);
-        if let Some(before) = before {
-            forget(&before);
-        }
+    /// Whether so many bytes of snapshots may be kept as well.
+    fn has_room(&self, state: &State, bytes: u64) -> bool {
+        let kept: u64 = state.snapshots.values().map(|kept| kept.bytes).sum();
+        kept.saturating_add(bytes) <= self.hub.limits.snapshot_bytes_per_client
+    }
+
+    /// A snapshot has moved, unless it was dropped meanwhile.
+    pub(super) fn keep_at(&self, snapshot: u64, kept: Kept) -> Result<(), RpcError> {
+        let before = match self.state().snapshots.get_mut(&snapshot) {
+            Some(entry) => Ok(std::mem::replace(entry, kept)),
+            None => Err(kept),
+        };
+        forget(before.as_ref().unwrap_or_else(|unwanted| unwanted));
+        before.map(drop).map_err(|_| unknown("snapshot", snapshot))
     }
 
     async fn write_snapshot(&self, params: &RawValue) -> Answer {
         let answer = match fields::optional(params, "snapshot")? {
             Some(number) => {
                 let kept = self.kept(number)?;
+                // In base64 they are no fewer.
+                let more = u64::try_from(params.get().len()).unwrap_or(u64::MAX);
+                if !self.has_room(&self.state(), more) {
+                    return Err(self.hub.busy(TOO_MANY_SNAPSHOTS));
+                }
                 let params = fields::exchanged(params, &[("snapshot", kept.snapshot)])?;
                 let written: Snapshotted =
                     read(&asked(&kept.worker, methods::SNAPSHOT_WRITE, &params).await?)?;
+                if let Some(kept) = self.state().snapshots.get_mut(&number) {
+                    kept.bytes = written.bytes;
+                }
                 Snapshotted { snapshot: number, ..written }
             }
             None => {
                 let worker = self.hub.any_worker().await?;
                 let written: Snapshotted =
                     read(&asked(&worker, methods::SNAPSHOT_WRITE, &params).await?)?;
-                let snapshot = self.keep(Kept { worker, snapshot: written.snapshot })?;
-                Snapshotted { snapshot, ..written }
+                let Snapshotted { snapshot, bytes } = written;
+                let snapshot = self.keep(Kept { worker, snapshot, bytes })?;
+                Snapshotted { snapshot, bytes }
             }
         };
         json(&answer)
@@ -330,6 +379,7 @@ impl Client {
 
     pub(super) fn answer(&self, id: &Id, answer: Answer) {
         self.push(protocol::response(id, answer.as_ref()));
+        self.hub.answered();
     }
 
     fn complain(&self, error: &RpcError) {
@@ -359,6 +409,11 @@ impl Client {
     pub(super) async fn gone(&self) {
         // The sender lives as long as `self`.
         let _ = self.gone.subscribe().wait_for(|gone| *gone).await;
+    }
+
+    /// Whether nothing that it asked waits for an answer.
+    pub(super) fn is_idle(&self) -> bool {
+        self.unanswered.load(Ordering::Acquire) == 0
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -402,7 +457,7 @@ async fn asked(worker: &Worker, method: &str, params: &impl Serialize) -> Answer
     }
 }
 
-fn forget(kept: &Kept) {
+pub(super) fn forget(kept: &Kept) {
     let params = methods::SnapshotDropParams { snapshot: kept.snapshot };
     // A worker that is gone keeps nothing.
     drop(kept.worker.send(methods::SNAPSHOT_DROP, &params));

@@ -62,9 +62,8 @@ impl Control {
         match Message::parse(&answer) {
             Ok(Message::Response { outcome: Ok(result), .. }) => serde_json::from_str(result.get())
                 .map_err(|error| failed(&self.path, error.to_string())),
-            Ok(Message::Response { outcome: Err(error), .. }) | Err(error) => {
-                Err(silent(&self.path, &error.message))
-            }
+            Ok(Message::Response { outcome: Err(error), .. } | Message::Complaint(error))
+            | Err(error) => Err(silent(&self.path, &error.message)),
             Ok(Message::Request { .. } | Message::Notification { .. }) => {
                 Err(silent(&self.path, "it asks instead of answering"))
             }

@@ -97,6 +97,26 @@ fn lost(problem: &str) -> RpcError {
     RpcError { code: FAILED, message: problem.to_owned(), data: Some(data) }
 }
 
+/// A mistake of the client's that needs no worker to be found.
+pub(super) fn mistaken(error: &belljar::SandboxError) -> RpcError {
+    let data = json!({ "kind": error.kind(), "hint": error.hint() });
+    RpcError { code: FAILED, message: error.to_string(), data: Some(data) }
+}
+
+/// A session of which two workers' directories have one.
+pub(super) fn claimed_twice(session: &str) -> RpcError {
+    let hint = "stop the daemon and remove what is not yours from daemon/workers/*/sessions";
+    let data = json!({ "kind": "session", "hint": hint });
+    RpcError {
+        code: FAILED,
+        message: format!(
+            "the session `{session}` is in the directories of several workers, and nobody knows \
+             whose it is; nothing was run"
+        ),
+        data: Some(data),
+    }
+}
+
 /// Something the workers could not do, being jailed.
 pub(super) fn not_here(what: &str) -> RpcError {
     let hint = "use `files.write` and `files.read`, or another backend without the daemon";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_core::protocol::{FAILED, INVALID_PARAMS, RpcError};
+use belljar_core::protocol::{FAILED, INVALID_PARAMS, Id, RpcError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
@@ -27,6 +27,16 @@ pub(super) fn number(params: &RawValue, name: &str) -> Result<u64, RpcError> {
 pub(super) fn optional(params: &RawValue, name: &str) -> Result<Option<u64>, RpcError> {
     let Some(found) = fields(params)?.remove(name) else { return Ok(None) };
     serde_json::from_str(found.get()).map_err(|error| invalid(&format!("{name}: {error}")))
+}
+
+/// The id of a request of which only the beginning is there. Only as our own clients write it:
+/// others learn that something was refused, and not what.
+pub(super) fn id_of(beginning: &[u8]) -> Option<Id> {
+    let rest = beginning.strip_prefix(br#"{"jsonrpc":"2.0","id":"#)?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    rest.get(digits..)?.strip_prefix(br#","method":"#)?;
+    let digits = std::str::from_utf8(rest.get(..digits)?).ok()?;
+    digits.parse().ok().map(Id::Number)
 }
 
 /// The same object with other numbers.
@@ -76,6 +86,23 @@ mod tests {
         let params = raw(r#"{"sandbox":1,"sandb\u006fx":2}"#);
         assert_eq!(number(&params, "sandbox").unwrap(), 2);
         assert_eq!(exchanged(&params, &[("sandbox", 7)]).unwrap().get(), r#"{"sandbox":7}"#);
+    }
+
+    #[test]
+    fn an_id_is_found_in_the_beginning_of_a_request_of_ours_only() {
+        let line =
+            belljar_core::protocol::request(&Id::Number(42), "execute", &vec![0; 1000]).unwrap();
+        assert_eq!(id_of(&line[..100]), Some(Id::Number(42)));
+        for text in [
+            "",
+            "{",
+            r#"{"jsonrpc":"2.0","id":4"#,
+            r#"{"jsonrpc":"2.0","id":,"method":"a""#,
+            r#"{"jsonrpc":"2.0","id":99999999999999999999,"method":"a""#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"id":2,"method":"a""#,
+        ] {
+            assert_eq!(id_of(text.as_bytes()), None, "{text}");
+        }
     }
 
     #[test]

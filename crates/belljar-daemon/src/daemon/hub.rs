@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use belljar::{Backend, Home, SessionStore};
+use belljar::{Backend, check_id};
 use belljar_core::protocol::RpcError;
 use belljar_core::protocol::daemon::{DaemonCounters, DaemonStatus, WorkerStatus};
 use belljar_core::protocol::methods::CreateParams;
@@ -15,8 +15,10 @@ use tokio::time::timeout;
 
 use super::budget::Budget;
 use super::client::Client;
-use super::errors::{busy, not_here};
+use super::directories::{self, Saved};
+use super::errors::{busy, mistaken, not_here};
 use super::limits::{Limits, seconds};
+use super::names::Names;
 use super::worker::Worker;
 
 pub(super) struct Hub {
@@ -30,12 +32,14 @@ pub(super) struct Hub {
     pub(super) layers: Mutex<Vec<String>>,
     started: Instant,
     /// In which slot a session's directory is.
-    sessions: Mutex<HashMap<String, usize>>,
+    names: Mutex<Names>,
     turns: Arc<Semaphore>,
     waiting: AtomicUsize,
     sandboxes: Arc<AtomicUsize>,
     clients: Mutex<Clients>,
     executions: AtomicU64,
+    /// Requests that were answered.
+    answers: AtomicU64,
     /// How long to wait for what runs, once the daemon is to end.
     stopping: watch::Sender<Option<f64>>,
     /// Nothing runs any more: workers may go.
@@ -113,12 +117,12 @@ pub(super) struct Turn {
 }
 
 impl Hub {
-    pub(super) fn new(limits: Limits, directories: Vec<PathBuf>, confined: bool) -> Self {
-        let mut sessions = HashMap::new();
-        for (number, directory) in directories.iter().enumerate() {
-            let listed = SessionStore::open(&Home::at(directory)).list().unwrap_or_default();
-            sessions.extend(listed.into_iter().map(|listed| (listed.id, number)));
-        }
+    pub(super) fn new(
+        limits: Limits,
+        directories: Vec<PathBuf>,
+        names: Names,
+        confined: bool,
+    ) -> Self {
         let slots = directories.into_iter().enumerate().map(|(number, directory)| Slot {
             number,
             directory,
@@ -132,7 +136,8 @@ impl Hub {
             confined,
             layers: Mutex::default(),
             started: Instant::now(),
-            sessions: Mutex::new(sessions),
+            names: Mutex::new(names),
+            answers: AtomicU64::new(0),
             turns: Arc::new(Semaphore::new(limits.running)),
             waiting: AtomicUsize::new(0),
             sandboxes: Arc::default(),
@@ -214,17 +219,20 @@ impl Hub {
         first.recv().await.flatten().ok_or_else(|| self.busy("no worker is ready"))
     }
 
-    /// The worker whose directory holds a session, or shall.
-    pub(super) async fn worker_of(&self, session: &str) -> Result<Arc<Worker>, RpcError> {
-        let known = self.sessions().get(session).copied();
+    /// Somebody is about to make a sandbox of a session, where it is or shall be.
+    pub(super) async fn making(self: &Arc<Self>, session: &str) -> Result<Making, RpcError> {
+        let known = self.names().slot_of(session)?;
         let number = match known {
             Some(number) => number,
-            None => {
-                let number = self.any_worker().await?.number;
-                *self.sessions().entry(session.to_owned()).or_insert(number)
-            }
+            None => self.any_worker().await?.number,
         };
-        let slot = self.slots.get(number).ok_or_else(|| busy("its worker is not there"))?;
+        let slot = self.names().begin(session, number)?;
+        Ok(Making { hub: Arc::clone(self), session: session.to_owned(), slot, made: false })
+    }
+
+    /// The worker whose directory holds a session, or shall.
+    pub(super) async fn worker_of(&self, making: &Making) -> Result<Arc<Worker>, RpcError> {
+        let slot = self.slots.get(making.slot).ok_or_else(|| busy("its worker is not there"))?;
         let mut current = slot.current.subscribe();
         let there = current.wait_for(|worker| worker.as_ref().is_some_and(|it| !it.is_lost()));
         match timeout(seconds(self.limits.worker_seconds), there).await {
@@ -234,16 +242,10 @@ impl Hub {
         .ok_or_else(|| self.busy("the worker that holds this session is not ready"))
     }
 
-    /// A sandbox could not be made: a session that was not there before is not there now.
-    pub(super) fn not_made(&self, session: Option<&str>) {
-        let Some(session) = session else { return };
-        let mut sessions = self.sessions();
-        let directory = sessions.get(session).and_then(|number| self.slots.get(*number));
-        let there = directory
-            .is_some_and(|slot| SessionStore::open(&Home::at(&slot.directory)).contains(session));
-        if !there {
-            sessions.remove(session);
-        }
+    /// Which state a session would come back with now.
+    pub(super) fn saved(&self, session: &str) -> Option<Saved> {
+        let number = self.names().slot_of(session).ok().flatten()?;
+        directories::saved(&self.slots.get(number)?.directory, session)
     }
 
     pub(super) fn execution_id(&self) -> String {
@@ -283,11 +285,29 @@ impl Hub {
         self.stopping.borrow().is_some()
     }
 
-    /// Comes back, with the time to wait for what runs, when the daemon shall end.
-    pub(super) async fn stopped(&self) -> f64 {
-        let mut stopping = self.stopping.subscribe();
-        let patience = stopping.wait_for(Option::is_some).await.map(|patience| *patience);
-        patience.ok().flatten().unwrap_or_default()
+    /// Comes back when the daemon shall end.
+    pub(super) async fn stopped(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.stopping.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// How long to wait for what runs, whenever somebody says so.
+    pub(super) fn patience(&self) -> watch::Receiver<Option<f64>> {
+        self.stopping.subscribe()
+    }
+
+    pub(super) fn answered(&self) {
+        self.answers.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How much was answered so far.
+    pub(super) fn answers(&self) -> u64 {
+        self.answers.load(Ordering::Acquire)
+    }
+
+    /// Whether everything that was asked is answered.
+    pub(super) fn is_idle(&self) -> bool {
+        self.running() == 0 && self.all_clients().iter().all(|client| client.is_idle())
     }
 
     /// Lets the workers go.
@@ -334,8 +354,8 @@ impl Hub {
         }
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<String, usize>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn clients(&self) -> MutexGuard<'_, Clients> {
@@ -374,6 +394,24 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// A sandbox of a session is being made, until this is dropped.
+pub(super) struct Making {
+    hub: Arc<Hub>,
+    session: String,
+    slot: usize,
+    pub(super) made: bool,
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        let holds = |number: usize| {
+            let slot = self.hub.slots.get(number);
+            slot.is_some_and(|slot| directories::holds(&slot.directory, &self.session))
+        };
+        self.hub.names().end(&self.session, self.made, holds);
+    }
+}
+
 /// What a jailed worker could not do is refused before it is tried.
 pub(super) fn check_create(params: &CreateParams) -> Result<(), RpcError> {
     if let Some(backend) = params.backend
@@ -388,8 +426,9 @@ pub(super) fn check_create(params: &CreateParams) -> Result<(), RpcError> {
         (params.python.is_some(), "a Python of the machine"),
         (!params.index_url.is_empty(), "Pyodide"),
     ];
-    match named.into_iter().find(|(wanted, _)| *wanted) {
-        Some((_, what)) => Err(not_here(what)),
-        None => Ok(()),
+    if let Some((_, what)) = named.into_iter().find(|(wanted, _)| *wanted) {
+        return Err(not_here(what));
     }
+    let name = params.session.as_deref().map_or(Ok(()), check_id);
+    name.map_err(|error| mistaken(&error))
 }

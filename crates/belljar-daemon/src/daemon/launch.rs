@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::directories::{clear, make_way};
 use super::limits::Limits;
 
 /// Where a worker's directory and the cache of compiled guests are in its jail.
@@ -19,6 +20,9 @@ const PROGRAM_INSIDE: &str = "/belljar/belljar";
 
 /// Temporary directories of a worker, in its own directory: in memory they would count as its own.
 const TMP: &str = "tmp";
+
+/// Packages in a worker's directory.
+const PACKAGES: &str = "packages";
 
 /// Threads that are no sandbox's: they run tools, or compile.
 #[cfg(target_os = "linux")]
@@ -63,12 +67,13 @@ pub(super) enum Process {
 impl Launch {
     /// Starts a worker in its directory. Takes milliseconds, and blocks.
     pub(super) fn start(&self, directory: &Path) -> io::Result<Started> {
-        let tmp = directory.join(TMP);
-        match std::fs::remove_dir_all(&tmp) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
+        let aside = make_way(directory, TMP, PACKAGES)?;
+        // It may be a great deal, and nobody has to wait for it; what is left goes with the next
+        // start of the daemon.
+        if !aside.is_empty() {
+            let clearing = std::thread::Builder::new().name("belljar-clear".to_owned());
+            drop(clearing.spawn(move || aside.iter().for_each(|folder| clear(folder)))?);
         }
-        std::fs::create_dir_all(&tmp)?;
         let (protocol, theirs) = UnixStream::pair()?;
         let (errors, their_errors) = io::pipe()?;
         let (process, layers) = if self.confined {
@@ -139,7 +144,7 @@ impl Launch {
         plan.read_at(&self.program, PROGRAM_INSIDE);
         plan.read_at(&self.cache, CACHE_INSIDE);
         if self.packages.is_dir() {
-            plan.read_at(&self.packages, Path::new(INSIDE).join("packages"));
+            plan.read_at(&self.packages, Path::new(INSIDE).join(PACKAGES));
         }
         plan.args = ["daemon", "worker", "--home", INSIDE, "--cache", CACHE_INSIDE]
             .map(str::to_owned)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use belljar_core::limits::MAX_KEPT_SNAPSHOT_BYTES;
 use serde::{Deserialize, Serialize};
 
 /// How much the daemon does for how many. Times are in seconds.
@@ -22,6 +23,8 @@ pub struct Limits {
     pub waiting: usize,
     /// Snapshots one client keeps.
     pub snapshots_per_client: usize,
+    /// Bytes of them.
+    pub snapshot_bytes_per_client: u64,
     /// Calls of tools that one client has not answered.
     pub calls_per_client: usize,
     /// Bytes of one client's requests that wait.
@@ -59,6 +62,8 @@ impl Default for Limits {
             running_per_client: 64,
             waiting: 1024,
             snapshots_per_client: 16,
+            // A quarter of what a worker keeps for all.
+            snapshot_bytes_per_client: MAX_KEPT_SNAPSHOT_BYTES / 4,
             calls_per_client: 4096,
             // Two of the longest messages.
             inbound_bytes: 128 * MIB,

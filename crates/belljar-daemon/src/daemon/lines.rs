@@ -16,6 +16,9 @@ use crate::gathered::{Ended, Gathered};
 /// Read at once.
 const BUFFER_BYTES: usize = 64 * 1024;
 
+/// Of a line so much may be there, whatever others have: enough for most.
+const OWN_BYTES: usize = 1024 * 1024;
+
 pub(super) struct Lines<R> {
     input: BufReader<R>,
     budget: Arc<Budget>,
@@ -26,8 +29,10 @@ pub(super) struct Lines<R> {
 pub(super) enum Heard {
     /// A line that is not empty, without its end.
     Line(Vec<u8>),
-    /// One that was too long, for itself or beside all the others; all of it is gone.
+    /// One that was too long; all of it is gone.
     TooLong,
+    /// One for which there was no room beside all the others; its beginning is there.
+    NoRoom { beginning: Vec<u8> },
     /// It took too long.
     Silence,
     /// There are no more.
@@ -53,6 +58,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         loop {
             let mut line = Gathered::default();
             let mut held = self.budget.hold();
+            let mut gathered = 0;
             let mut until = begin;
             loop {
                 let part = match until {
@@ -65,7 +71,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 if part.is_empty() {
                     return Ok(Heard::End);
                 }
-                let (used, ended) = line.take(part, |bytes| held.more(bytes));
+                let (used, ended) = line.take(part, |bytes| {
+                    gathered += bytes;
+                    gathered <= OWN_BYTES || held.more(bytes)
+                });
                 self.input.consume(used);
                 if ended {
                     break;
@@ -77,6 +86,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             match line.end() {
                 Ended::Line(line) => return Ok(Heard::Line(line)),
                 Ended::TooLong => return Ok(Heard::TooLong),
+                Ended::Refused { beginning } => return Ok(Heard::NoRoom { beginning }),
                 Ended::Empty => {}
             }
         }

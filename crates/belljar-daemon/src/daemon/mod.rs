@@ -15,6 +15,7 @@
 mod budget;
 mod client;
 mod control;
+mod directories;
 mod errors;
 mod fields;
 mod hub;
@@ -24,6 +25,7 @@ mod lines;
 mod listen;
 mod log;
 mod metrics;
+mod names;
 mod outbox;
 mod process;
 mod seat;
@@ -31,7 +33,7 @@ mod slot;
 mod transfer;
 mod worker;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,7 +66,16 @@ const LOOK: Duration = Duration::from_millis(5);
 const AFTER_CANCEL: Duration = Duration::from_secs(3);
 
 /// Clients have so long to read what they were told last.
+const READ_WITHIN: Duration = Duration::from_secs(5);
+
+/// Nobody asks for anything any more when so long nobody did.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// What is left of the event loop's own work has so long to end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Which worker's directory each session is in.
+const SESSIONS: &str = "sessions";
 
 /// Held by the daemon that works in a directory.
 const LOCK: &str = "lock";
@@ -116,7 +127,11 @@ pub fn run(settings: Settings) -> Result<(), DaemonError> {
     }
     more_descriptors();
     prepare(&settings.home)?;
-    let directories = worker_directories(&directory, settings.workers.max(1))?;
+    let list = directory.join(SESSIONS);
+    let mut listed = names::read(&list);
+    let found = directories::worker_directories(&directory, settings.workers.max(1), &mut listed)?;
+    let names = names::Names::new(&list, &listed, &found.sessions);
+    directories::clear_all(&directory);
     let (socket, listener) = Socket::open(&settings.socket)?;
     listener.set_nonblocking(true).map_err(DaemonError::system("use the socket"))?;
     let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 4));
@@ -130,10 +145,10 @@ pub fn run(settings: Settings) -> Result<(), DaemonError> {
         cache: settings.home.cache(),
         packages: settings.home.packages(),
         confined: !settings.unconfined,
-        workers: directories.len(),
+        workers: found.directories.len(),
         limits: settings.limits.clone(),
     };
-    let hub = Arc::new(Hub::new(settings.limits, directories, launch.confined));
+    let hub = Arc::new(Hub::new(settings.limits, found.directories, names, launch.confined));
     let outcome = runtime.block_on(supervise(hub, launch, socket, listener));
     runtime.shutdown_timeout(LAST_WORDS);
     outcome
@@ -162,13 +177,13 @@ async fn supervise(
         slots.spawn(slot::supervise(Arc::clone(&hub), Arc::clone(&launch), slot.number));
     }
     stop_on_signals(&hub)?;
-    let patience = tokio::select! {
-        patience = hub.stopped() => patience,
-        () = accept(&hub, &mut socket, listener) => 0.0,
-    };
+    tokio::select! {
+        () = hub.stopped() => {}
+        () = accept(&hub, &mut socket, listener) => {}
+    }
     socket.remove();
     tracing::info!(running = hub.running(), "the daemon ends");
-    drain(&hub, limits::seconds(patience)).await;
+    drain(&hub).await;
     hub.end();
     while slots.join_next().await.is_some() {}
     for client in hub.all_clients() {
@@ -232,8 +247,11 @@ fn stop_on_signals(hub: &Arc<Hub>) -> Result<(), DaemonError> {
         let mut signals = signal(kind).map_err(DaemonError::system("listen for signals"))?;
         let hub = Arc::clone(hub);
         tokio::spawn(async move {
-            if signals.recv().await.is_some() {
-                hub.stop(None);
+            let mut patience = None;
+            while signals.recv().await.is_some() {
+                hub.stop(patience);
+                // Whoever says it twice is in a hurry.
+                patience = Some(0.0);
             }
         });
     }
@@ -241,9 +259,18 @@ fn stop_on_signals(hub: &Arc<Hub>) -> Result<(), DaemonError> {
 }
 
 /// Waits for what runs, then stops it; and sees to it that everybody hears what came of it.
-async fn drain(hub: &Hub, patience: Duration) {
-    let idle = || hub.running() == 0;
-    if !becomes(patience, idle).await {
+async fn drain(hub: &Hub) {
+    let mut patience = hub.patience();
+    let finished = loop {
+        let seconds = patience.borrow_and_update().unwrap_or_default();
+        tokio::select! {
+            finished = becomes_quiet(hub, limits::seconds(seconds)) => break finished,
+            // Somebody is in more of a hurry, or in less.
+            Ok(()) = patience.changed() => {}
+        }
+    };
+    let idle = || hub.is_idle();
+    if !finished && !idle() {
         tracing::warn!(running = hub.running(), "what still runs is cancelled");
         for client in hub.all_clients() {
             client.cancel_all();
@@ -251,7 +278,22 @@ async fn drain(hub: &Hub, patience: Duration) {
         becomes(AFTER_CANCEL, idle).await;
     }
     let read = || hub.all_clients().iter().all(|client| client.outbox.is_empty());
-    becomes(LAST_WORDS, read).await;
+    becomes(READ_WITHIN, read).await;
+}
+
+/// Whether in time everything is answered and nobody asks for more: whoever was told a result may
+/// want its files.
+async fn becomes_quiet(hub: &Hub, patience: Duration) -> bool {
+    let waiting = async {
+        let (mut answers, mut since) = (hub.answers(), Instant::now());
+        while since.elapsed() < QUIET {
+            sleep(LOOK).await;
+            if !hub.is_idle() || hub.answers() != answers {
+                (answers, since) = (hub.answers(), Instant::now());
+            }
+        }
+    };
+    timeout(patience, waiting).await.is_ok()
 }
 
 /// Whether something comes true in time.
@@ -283,53 +325,4 @@ fn more_descriptors() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // What we have already will have to do.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-}
-
-/// The directories of that many workers. Sessions of others, which there were once, move to them.
-fn worker_directories(daemon: &Path, workers: usize) -> Result<Vec<PathBuf>, DaemonError> {
-    let root = daemon.join("workers");
-    let wanted: Vec<PathBuf> = (0..workers).map(|number| root.join(number.to_string())).collect();
-    for directory in &wanted {
-        listen::private_directory(directory)?;
-        listen::private_directory(&Home::at(directory).sessions())?;
-    }
-    let failed = DaemonError::system("look at the directories of workers");
-    let Ok(entries) = std::fs::read_dir(&root) else { return Ok(wanted) };
-    let names = entries.map(|entry| entry.map(|entry| entry.path()));
-    let others = names.collect::<Result<Vec<_>, _>>().map_err(failed)?;
-    for (other, to) in others.iter().filter(|dir| !wanted.contains(dir)).zip(wanted.iter().cycle())
-    {
-        let Ok(sessions) = std::fs::read_dir(Home::at(other).sessions()) else { continue };
-        for session in sessions.flatten() {
-            let target = Home::at(to).sessions().join(session.file_name());
-            // One of the same name would be another session: both stay where they are.
-            if !target.exists()
-                && let Err(error) = std::fs::rename(session.path(), &target)
-            {
-                tracing::warn!(%error, session = %session.path().display(), "a session stays behind");
-            }
-        }
-    }
-    Ok(wanted)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sessions_of_workers_that_are_no_more_move_to_others() {
-        let dir = tempfile::tempdir().unwrap();
-        let many = worker_directories(dir.path(), 3).unwrap();
-        for (number, worker) in many.iter().enumerate() {
-            std::fs::create_dir(worker.join(format!("sessions/s{number}"))).unwrap();
-        }
-        let one = worker_directories(dir.path(), 1).unwrap();
-        let mut there: Vec<_> = std::fs::read_dir(one[0].join("sessions"))
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        there.sort();
-        assert_eq!(there, ["s0", "s1", "s2"]);
-    }
 }

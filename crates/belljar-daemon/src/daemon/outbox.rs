@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use rustix::net::{Shutdown, shutdown};
 use tokio::net::UnixStream;
@@ -26,6 +27,8 @@ struct State {
     bytes: usize,
     held: Held,
     closed: bool,
+    /// When the other side took something last.
+    taken: Instant,
 }
 
 /// Why a line was not taken.
@@ -45,6 +48,7 @@ impl Outbox {
             bytes: 0,
             held: budget.hold(),
             closed: false,
+            taken: Instant::now(),
         };
         Self { stream, max_bytes, state: Mutex::new(state), changed: Notify::new() }
     }
@@ -76,6 +80,21 @@ impl Outbox {
             self.changed.notify_one();
         }
         Ok(())
+    }
+
+    /// The same unless half of what may wait already does: then the line is given back, and whoever
+    /// else uses the socket goes on.
+    pub(super) fn offer(&self, line: Vec<u8>) -> Result<Result<(), Vec<u8>>, Unsent> {
+        let waiting = self.state().bytes;
+        if waiting > 0 && waiting + line.len() > self.max_bytes / 2 {
+            return Ok(Err(line));
+        }
+        self.push(line).map(Ok)
+    }
+
+    /// When the other side took something last.
+    pub(super) fn taken(&self) -> Instant {
+        self.state().taken
     }
 
     /// Writes what could not be written at once, until the end.
@@ -131,7 +150,11 @@ impl Outbox {
     fn write(&self, state: &mut State) -> io::Result<()> {
         while let Some(line) = state.queue.front() {
             let rest = line.get(state.written..).unwrap_or_default();
-            match self.stream.try_write(rest) {
+            let written = self.stream.try_write(rest);
+            if written.is_ok() {
+                state.taken = Instant::now();
+            }
+            match written {
                 Ok(written) if written == rest.len() => {
                     let bytes = line.len();
                     state.bytes = state.bytes.saturating_sub(bytes);
@@ -149,5 +172,33 @@ impl Outbox {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_offered_beyond_half_is_given_back_and_the_rest_arrives() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let outbox = Outbox::new(Arc::new(near), 8_000_000, &Budget::new(8_000_000));
+        let line = || vec![b'x'; 3_000_000];
+        assert_eq!(outbox.offer(line()), Ok(Ok(())));
+        assert_eq!(outbox.offer(line()), Ok(Err(line())));
+        assert_eq!(outbox.push(b"small".to_vec()), Ok(()));
+        let before = outbox.taken();
+        let mut read = vec![0; 3_000_005];
+        tokio::select! {
+            () = outbox.run() => panic!("it was closed"),
+            read = far.read_exact(&mut read) => drop(read.unwrap()),
+        }
+        assert!(read.ends_with(b"small") && outbox.taken() > before);
+        assert_eq!(outbox.offer(line()), Ok(Ok(())));
+        // The twin: what is pushed beyond all bounds ends it.
+        assert_eq!(outbox.push(vec![b'x'; 9_000_000]), Err(Unsent::Full));
+        assert_eq!(outbox.offer(line()), Err(Unsent::Closed));
     }
 }

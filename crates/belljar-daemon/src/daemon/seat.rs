@@ -15,6 +15,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep;
 
 use super::client::{Charge, Client, Kept};
+use super::directories::Saved;
 use super::errors::{request_lost, sandbox_lost};
 use super::fields::{self, json, read};
 use super::hub::{Guard, Hub, Turn};
@@ -44,6 +45,8 @@ pub(super) struct Ask {
     pub(super) method: &'static str,
     pub(super) params: Box<RawValue>,
     pub(super) _charge: Charge,
+    /// Counts as unanswered.
+    pub(super) _counted: Guard,
 }
 
 impl Seat {
@@ -161,7 +164,8 @@ impl Life {
             };
             let Some(ask) = ask else { break };
             let last = ask.method == methods::DESTROY;
-            let answer = self.serve(&ask).await;
+            // Given back when the answer is on its way: until then the daemon does not end.
+            let (answer, _turn) = self.serve(&ask).await;
             if last {
                 client.remove_seat(self.seat.number);
             }
@@ -181,40 +185,67 @@ impl Life {
         self.leave_place().await;
     }
 
-    async fn serve(&mut self, ask: &Ask) -> Answer {
+    async fn serve(&mut self, ask: &Ask) -> (Answer, Option<Turn>) {
         if ask.method == methods::DESTROY {
             self.leave_place().await;
-            return json(&());
+            return (json(&()), None);
         }
-        self.hub.check_open()?;
-        let runs = [methods::EXECUTE, methods::RESUME].contains(&ask.method);
-        let turn = if runs {
-            let seat = Arc::clone(&self.seat);
-            tokio::select! {
-                turn = self.hub.turn(&seat.client) => Some(turn?),
-                () = seat.cancelled() => return self.stopped(Stop::Cancelled),
-                () = seat.client.gone() => return self.stopped(Stop::Cancelled),
-            }
-        } else {
-            None
+        // Whoever was told a result may fetch its files, even if the daemon is about to end.
+        let fetches = [methods::FILES_READ, methods::FILES_LIST].contains(&ask.method);
+        if !fetches && let Err(error) = self.hub.check_open() {
+            return (Err(error), None);
+        }
+        if ![methods::EXECUTE, methods::RESUME].contains(&ask.method) {
+            let answer = self.pass_on(ask, None).await.unwrap_or_else(|Lost| {
+                self.place = None;
+                Err(request_lost())
+            });
+            return (answer, None);
+        }
+        let seat = Arc::clone(&self.seat);
+        let turn = tokio::select! {
+            turn = self.hub.turn(&seat.client) => turn,
+            () = seat.cancelled() => return (self.cancelled(), None),
+            () = seat.client.gone() => return (self.cancelled(), None),
         };
-        match self.pass_on(ask, turn.as_ref()).await {
-            Ok(answer) => {
-                if turn.is_some() {
-                    self.hub.counters.executions.add();
-                }
-                answer
-            }
+        match turn {
+            Ok(turn) => (self.run(ask, &turn).await, Some(turn)),
+            Err(error) => (Err(error), None),
+        }
+    }
+
+    async fn run(&mut self, ask: &Ask, turn: &Turn) -> Answer {
+        let saved = self.session.as_deref().and_then(|session| self.hub.saved(session));
+        let passed = self.pass_on(ask, Some(turn)).await;
+        self.hub.counters.executions.add();
+        match passed {
+            Ok(answer) => answer,
             Err(Lost) => {
                 self.place = None;
-                if turn.is_none() {
-                    return Err(request_lost());
-                }
-                self.hub.counters.executions.add();
                 self.hub.counters.crashed.add();
-                self.stopped(Stop::Crashed)
+                let state = match self.session.clone() {
+                    Some(session) => self.state_after_loss(&session, saved).await,
+                    None => Some(StateAfter::Lost),
+                };
+                self.crashed(state)
             }
         }
+    }
+
+    /// What became of a session whose worker was lost while it ran something: it may have been saved
+    /// just before. Nobody knows until it is there again.
+    async fn state_after_loss(
+        &mut self,
+        session: &str,
+        before: Option<Saved>,
+    ) -> Option<StateAfter> {
+        if self.hub.is_stopping() {
+            return None;
+        }
+        // From then on nobody else writes there: the worker that did has ended.
+        self.find_place().await.ok()?;
+        let same = self.hub.saved(session) == before;
+        Some(if same { StateAfter::RolledBack } else { StateAfter::Kept })
     }
 
     async fn pass_on(&mut self, ask: &Ask, turn: Option<&Turn>) -> Result<Answer, Lost> {
@@ -287,17 +318,24 @@ impl Life {
     }
 
     async fn settle(&mut self) -> Result<Created, RpcError> {
+        let mut making = match &self.session {
+            Some(session) => Some(self.hub.making(session).await?),
+            None => None,
+        };
         for _ in 0..PLACES_TRIED {
-            let worker = match &self.session {
-                Some(session) => self.hub.worker_of(session).await?,
+            let worker = match &making {
+                Some(making) => self.hub.worker_of(making).await?,
                 None => self.hub.any_worker().await?,
             };
             let load = Guard::count(&worker, |worker| &worker.load);
             let answer = match worker.call(methods::CREATE, &self.params).await {
                 Err(Lost) => continue,
-                Ok(answer) => answer.inspect_err(|_| self.hub.not_made(self.session.as_deref()))?,
+                Ok(answer) => answer?,
             };
             let created: Created = read(&answer)?;
+            if let Some(making) = &mut making {
+                making.made = true;
+            }
             worker.seat(created.sandbox, Arc::clone(&self.seat));
             self.place = Some(Place { worker, sandbox: created.sandbox, _load: load });
             return Ok(created);
@@ -347,34 +385,47 @@ impl Life {
         let kept: Snapshotted = read(answer)?;
         let Some(place) = &self.place else { return Err(sandbox_lost()) };
         let worker = Arc::clone(&place.worker);
-        let snapshot = self.seat.client.keep(Kept { worker, snapshot: kept.snapshot })?;
+        let Snapshotted { snapshot, bytes } = kept;
+        let snapshot = self.seat.client.keep(Kept { worker, snapshot, bytes })?;
         json(&Snapshotted { snapshot, ..kept })
     }
 
+    /// The result of an execution that was not begun.
+    fn cancelled(&self) -> Answer {
+        let message = "it was cancelled before its turn came; nothing was run";
+        self.stopped(Stop::Cancelled, Some(StateAfter::Kept), "Cancelled", message)
+    }
+
     /// The result of an execution whose end nobody saw.
-    fn stopped(&self, stop: Stop) -> Answer {
-        let named = self.session.is_some();
+    fn crashed(&self, state: Option<StateAfter>) -> Answer {
+        let message = match state {
+            Some(StateAfter::Lost) => "the worker that ran it is gone, and the sandbox with it",
+            Some(StateAfter::RolledBack) => {
+                "the worker that ran it is gone; the session goes on from where it was before"
+            }
+            Some(StateAfter::Kept) => {
+                "the worker that ran it is gone, and its result with it; the session was saved \
+                 after it and goes on from there"
+            }
+            None => {
+                "the worker that ran it is gone; the session goes on from where it was saved last, \
+                 before or after this"
+            }
+        };
+        self.stopped(Stop::Crashed, state, "WorkerLost", message)
+    }
+
+    fn stopped(&self, stop: Stop, state: Option<StateAfter>, name: &str, message: &str) -> Answer {
         let meta = Meta {
             runtime: "wasm".to_owned(),
             language: self.language,
             session_id: self.session.clone(),
             execution_id: self.hub.execution_id(),
-            state: match (stop, named) {
-                (Stop::Cancelled, _) => Some(StateAfter::Kept),
-                (_, true) => Some(StateAfter::RolledBack),
-                (_, false) => Some(StateAfter::Lost),
-            },
+            state,
             ..Meta::default()
         };
-        let message = match (stop, named) {
-            (Stop::Cancelled, _) => "it was cancelled before its turn came; nothing was run",
-            (_, true) => {
-                "the worker that ran it is gone; the session goes on from where it was saved last"
-            }
-            (_, false) => "the worker that ran it is gone, and the sandbox with it",
-        };
         let error = GuestError {
-            name: if stop == Stop::Cancelled { "Cancelled" } else { "WorkerLost" }.to_owned(),
+            name: name.to_owned(),
             message: message.to_owned(),
             traceback: String::new(),
         };

@@ -4,8 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use belljar_core::protocol::BUSY;
 use belljar_core::protocol::methods::{HELLO, Hello, PROTOCOL_VERSION};
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
@@ -17,7 +18,7 @@ use super::hub::{Hub, Slot};
 use super::launch::{Launch, Process, Started};
 use super::limits::seconds;
 use super::lines::{Heard, Lines, Patience, Reading};
-use super::worker::{Lost, Worker};
+use super::worker::{Answer, Lost, Worker};
 
 /// Between a worker's end and the next one's start. Longer each time when none becomes ready.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -25,6 +26,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long a worker may take to be ready.
 const START: Duration = Duration::from_secs(60);
+
+/// A worker that lives has so many times as long to get to the question whether it does.
+const LONGEST_QUEUE: u32 = 12;
 
 /// How long it may take to end after it was told to.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
@@ -60,7 +64,7 @@ pub(super) async fn supervise(hub: Arc<Hub>, launch: Arc<Launch>, number: usize)
         hub.counters.restarts.add();
         tokio::select! {
             () = sleep(pause) => {}
-            _ = hub.stopped() => return,
+            () = hub.stopped() => return,
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
@@ -131,7 +135,9 @@ async fn listen(worker: &Arc<Worker>, stream: &UnixStream) -> String {
                     return format!("it makes no sense: {problem}");
                 }
             }
-            Ok(Heard::TooLong) => return "it sent a line that is too long".to_owned(),
+            Ok(Heard::TooLong | Heard::NoRoom { .. }) => {
+                return "it sent a line that is too long".to_owned();
+            }
             Ok(Heard::Silence | Heard::End) => return "it is gone".to_owned(),
             Err(error) => return format!("it cannot be heard: {error}"),
         }
@@ -142,11 +148,18 @@ async fn listen(worker: &Arc<Worker>, stream: &UnixStream) -> String {
 async fn watch(hub: &Hub, slot: &Slot, worker: &Arc<Worker>) -> String {
     let mut patience = START;
     loop {
-        let hello = match timeout(patience, worker.call(HELLO, &())).await {
-            Ok(Ok(Ok(hello))) => hello,
-            Ok(Ok(Err(error))) => return format!("it does not say who it is: {error}"),
-            Ok(Err(Lost)) => return "it is gone".to_owned(),
-            Err(_) => return format!("it has not answered for {} seconds", patience.as_secs_f64()),
+        let hello = match answered(worker, patience).await {
+            Some(Ok(Ok(hello))) => hello,
+            // Too much waits for it, so that it is not asked as long as it takes some of it.
+            Some(Ok(Err(error)))
+                if error.code == BUSY && worker.last_sign().elapsed() < patience =>
+            {
+                sleep(seconds(hub.limits.ping_seconds)).await;
+                continue;
+            }
+            Some(Ok(Err(error))) => return format!("it does not say who it is: {error}"),
+            Some(Err(Lost)) => return "it is gone".to_owned(),
+            None => return format!("it has not answered for {} seconds", patience.as_secs_f64()),
         };
         if slot.current.borrow().is_none() {
             match serde_json::from_str::<Hello>(hello.get()) {
@@ -166,6 +179,24 @@ async fn watch(hub: &Hub, slot: &Slot, worker: &Arc<Worker>) -> String {
         }
         patience = seconds(hub.limits.hang_seconds);
         sleep(seconds(hub.limits.ping_seconds)).await;
+    }
+}
+
+/// Who a worker says it is. What it was sent before comes first: it hangs when in all that time it
+/// takes nothing and says nothing, or goes on like this for many times as long.
+async fn answered(worker: &Worker, patience: Duration) -> Option<Result<Answer, Lost>> {
+    let asked = Instant::now();
+    let answer = worker.call(HELLO, &());
+    tokio::pin!(answer);
+    let longest = patience.saturating_mul(LONGEST_QUEUE);
+    loop {
+        let left = patience.saturating_sub(worker.last_sign().max(asked).elapsed());
+        if let Ok(answer) = timeout(left, &mut answer).await {
+            return Some(answer);
+        }
+        if worker.last_sign().max(asked).elapsed() >= patience || asked.elapsed() >= longest {
+            return None;
+        }
     }
 }
 

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use belljar_core::limits::MAX_MESSAGE_BYTES;
 use belljar_core::protocol::methods::{
     CALL_DROPPED, CANCEL, DropParams, INPUT, STDERR, STDOUT, SandboxId, SandboxParams, TOOL_CALL,
 };
-use belljar_core::protocol::{self, FAILED, Id, Message, RpcError};
+use belljar_core::protocol::{self, FAILED, INVALID_REQUEST, Id, Message, RpcError};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::net::UnixStream;
@@ -19,11 +20,12 @@ use tokio::sync::oneshot;
 
 use super::budget::Budget;
 use super::client::Client;
+use super::errors::busy;
 use super::fields;
 use super::outbox::Outbox;
 use super::seat::Seat;
 
-/// Bytes towards a worker that it has not read. One that leaves so much hangs.
+/// Bytes towards a worker that it has not read. From half of them on requests are refused.
 const MAX_UNREAD_BYTES: usize = 1024 * 1024 * 1024;
 
 pub(super) type Answer = Result<Box<RawValue>, RpcError>;
@@ -42,6 +44,8 @@ pub(super) struct Worker {
     pub(super) load: AtomicUsize,
     pub(super) outbox: Outbox,
     lost: AtomicBool,
+    /// When it said something last.
+    heard: Mutex<Instant>,
     state: Mutex<State>,
 }
 
@@ -65,6 +69,7 @@ impl Worker {
             load: AtomicUsize::new(0),
             outbox: Outbox::new(stream, MAX_UNREAD_BYTES, &Budget::new(MAX_UNREAD_BYTES)),
             lost: AtomicBool::new(false),
+            heard: Mutex::new(Instant::now()),
             state: Mutex::default(),
         }
     }
@@ -88,7 +93,21 @@ impl Worker {
             id
         };
         let line = protocol::request(&Id::Number(id), method, params).map_err(|_| Lost)?;
-        self.outbox.push(line).map_err(|_| Lost)?;
+        let refused = match is_taken(&line) {
+            true => self
+                .outbox
+                .offer(line)
+                .map_err(|_| Lost)?
+                .err()
+                .map(|_| busy("too many bytes wait for the worker")),
+            false => Some(RpcError::new(INVALID_REQUEST, "the message is too long or too heavy")),
+        };
+        if let Some(error) = refused
+            && let Some(sender) = self.state().pending.remove(&id)
+        {
+            // Whoever asked is still here.
+            let _ = sender.send(Err(error));
+        }
         Ok(answer)
     }
 
@@ -131,17 +150,39 @@ impl Worker {
     /// A client has answered.
     pub(super) fn answered(&self, id: u64, outcome: Result<&RawValue, &RpcError>) {
         self.state().asked.remove(&id);
-        if let Ok(line) =
-            protocol::response(&Id::Number(id), outcome.as_ref().map_err(|error| *error))
-        {
-            // A worker that is lost needs no answers.
-            let _ = self.outbox.push(line);
+        let id = Id::Number(id);
+        let line = protocol::response(&id, outcome.as_ref().map_err(|error| *error));
+        // A worker that is lost needs no answers.
+        let sent = match line {
+            Ok(line) if is_taken(&line) => self.outbox.offer(line),
+            Ok(line) => Ok(Err(line)),
+            Err(_) => Ok(Err(Vec::new())),
+        };
+        if let Ok(Err(_)) = sent {
+            let error = RpcError::new(FAILED, "the answer is too long, or too many wait");
+            if let Ok(line) = protocol::response::<()>(&id, Err(&error)) {
+                let _ = self.outbox.push(line);
+            }
         }
+    }
+
+    /// When it last showed that it lives: it took something, or said something.
+    pub(super) fn last_sign(&self) -> Instant {
+        let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.max(self.outbox.taken())
     }
 
     /// Takes in a line. The error says why it makes no sense; a worker of ours sends no such line.
     pub(super) fn hear(self: &Arc<Self>, line: &[u8]) -> Result<(), String> {
-        match Message::parse(line).map_err(|error| error.message)? {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        let message = match Message::parse(line) {
+            Ok(message) => message,
+            Err(error) => match Message::addressee(line) {
+                Some(id) => Message::Response { id, outcome: Err(unreadable(&error)) },
+                None => return Err(error.message),
+            },
+        };
+        match message {
             Message::Response { id: Id::Number(id), outcome } => {
                 let waiting = self.state().pending.remove(&id);
                 if let Some(waiting) = waiting {
@@ -151,6 +192,7 @@ impl Worker {
                 Ok(())
             }
             Message::Response { id: Id::Text(_), .. } => Err("an answer to nothing".to_owned()),
+            Message::Complaint(error) => Err(format!("it complains: {error}")),
             Message::Request { id: Id::Number(id), method, params }
                 if [TOOL_CALL, INPUT].contains(&method.as_str()) =>
             {
@@ -214,4 +256,15 @@ impl Worker {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a worker takes such a line: renumbered it may be longer than what the client sent.
+fn is_taken(line: &[u8]) -> bool {
+    line.len() <= MAX_MESSAGE_BYTES && protocol::check_weight(line).is_ok()
+}
+
+/// An answer that cannot be passed on. A worker of ours sends none.
+fn unreadable(error: &RpcError) -> RpcError {
+    let problem = format!("the worker's answer makes no sense ({error}); the code may have run");
+    RpcError::new(FAILED, problem)
 }

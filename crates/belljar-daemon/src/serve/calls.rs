@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use belljar::ToolFailure;
 use belljar_core::protocol::methods::{CALL_DROPPED, DropParams};
-use belljar_core::protocol::{Id, RpcError};
+use belljar_core::protocol::{FAILED, Id, RpcError};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -43,7 +43,12 @@ impl Calls {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let (sender, answer) = mpsc::channel();
         self.waiting().as_mut().ok_or_else(gone)?.insert(number, sender);
-        self.out.request(&Id::Number(number), method, params);
+        if let Err(problem) = self.out.request(&Id::Number(number), method, params) {
+            self.answered(
+                &Id::Number(number),
+                Err(RpcError::new(FAILED, format!("the call {problem}"))),
+            );
+        }
         loop {
             match answer.recv_timeout(LOOK) {
                 Ok(outcome) => return told(outcome),

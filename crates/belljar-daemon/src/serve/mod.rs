@@ -3,6 +3,7 @@
 
 mod calls;
 mod errors;
+mod fitting;
 mod lines;
 mod outgoing;
 mod seat;
@@ -85,7 +86,7 @@ pub fn serve(
         match lines.next() {
             Ok(Some(Ended::Line(line))) => server.hear(&line),
             Ok(Some(Ended::Empty)) => {}
-            Ok(Some(Ended::TooLong)) => server.complain(&RpcError::new(
+            Ok(Some(Ended::TooLong | Ended::Refused { .. })) => server.complain(&RpcError::new(
                 INVALID_REQUEST,
                 "the message is longer than any may be, and was passed over",
             )),
@@ -116,7 +117,7 @@ impl Server {
             }
             Ok(Message::Response { id, outcome }) => self.calls.answered(&id, outcome),
             // There is nothing a client tells.
-            Ok(Message::Notification { .. }) => {}
+            Ok(Message::Notification { .. } | Message::Complaint(_)) => {}
             Err(error) => self.complain(&error),
         }
     }

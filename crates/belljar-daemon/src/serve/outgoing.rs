@@ -17,15 +17,10 @@ impl Outgoing {
     }
 
     pub(super) fn answer(&self, id: &Id, result: &impl Serialize) {
-        match protocol::response(id, Ok(result)) {
-            // Nobody would read it, and the next answer should still be found.
-            Ok(line) if line.len() > MAX_MESSAGE_BYTES => {
-                let problem = "the answer is longer than any message may be; ask for less output";
-                self.refuse(id, &RpcError::new(FAILED, problem));
-            }
+        match checked(protocol::response(id, Ok(result))) {
             Ok(line) => self.send(&line),
-            Err(error) => {
-                let problem = format!("the answer cannot be written as JSON: {error}");
+            Err(problem) => {
+                let problem = format!("the answer {problem}");
                 self.refuse(id, &RpcError::new(FAILED, problem));
             }
         }
@@ -39,8 +34,14 @@ impl Outgoing {
         self.write(protocol::complaint(error));
     }
 
-    pub(super) fn request(&self, id: &Id, method: &str, params: &impl Serialize) {
-        self.write(protocol::request(id, method, params));
+    /// The error says why it cannot be sent.
+    pub(super) fn request(
+        &self,
+        id: &Id,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<(), String> {
+        checked(protocol::request(id, method, params)).map(|line| self.send(&line))
     }
 
     pub(super) fn tell(&self, method: &str, params: &impl Serialize) {
@@ -58,5 +59,18 @@ impl Outgoing {
         let mut output = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A client that is gone is noticed where it is read from.
         let _ = output.write_all(line).and_then(|()| output.flush());
+    }
+}
+
+/// A line that whoever gets it takes. They would end the connection over any other, and with it
+/// everything in it.
+fn checked(line: serde_json::Result<Vec<u8>>) -> Result<Vec<u8>, String> {
+    let line = line.map_err(|error| format!("cannot be written as JSON: {error}"))?;
+    if line.len() > MAX_MESSAGE_BYTES {
+        return Err("is longer than any message may be".to_owned());
+    }
+    match protocol::check_weight(&line) {
+        Ok(()) => Ok(line),
+        Err(_) => Err("would take too much memory, or nests too deeply".to_owned()),
     }
 }

@@ -21,6 +21,7 @@ use serde_json::value::RawValue;
 use super::Offer;
 use super::calls::Calls;
 use super::errors::{busy, failed, unknown};
+use super::fitting::fitted;
 use super::outgoing::Outgoing;
 use super::seats::{Seat, Seats};
 use super::setup::{self, Guest};
@@ -228,7 +229,7 @@ impl Host {
     ) -> Result<Box<RawValue>, RpcError> {
         let result = ran.map_err(|error| failed(&error))?;
         self.keep(1)?;
-        json_of(&result)
+        fitted(result)
     }
 
     fn keep(&mut self, cells: u64) -> Result<(), RpcError> {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use belljar::CancelHandle;
 use belljar_core::protocol::RpcError;
@@ -12,6 +13,9 @@ use belljar_core::protocol::methods::SandboxId;
 
 use super::errors::{busy, unknown};
 use super::seat::Ask;
+
+/// How often what should end is told so.
+const CANCEL_AGAIN: Duration = Duration::from_millis(20);
 
 pub(super) struct Seats {
     max: usize,
@@ -102,21 +106,23 @@ impl Seats {
 
     /// Ends all of them and waits until they have ended.
     pub(super) fn close(&self) {
-        let threads: Vec<_> = {
+        let (mut threads, mut cancels) = (Vec::new(), Vec::new());
+        {
             let mut known = self.known();
             self.closed.store(true, Ordering::Release);
-            let seats = std::mem::take(&mut known.seats);
-            let mut threads = std::mem::take(&mut known.ending);
-            for seat in seats.into_values() {
-                if let Some(cancel) = seat.cancel.get() {
-                    cancel.cancel();
-                }
+            threads.append(&mut known.ending);
+            for seat in std::mem::take(&mut known.seats).into_values() {
                 // Without the sender its thread ends after what it does now.
                 drop(seat.asks);
+                cancels.push(seat.cancel);
                 threads.push(seat.thread);
             }
-            threads
-        };
+        }
+        // What is about to begin does not hear a cancel: it is said again.
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            cancels.iter().filter_map(|cancel| cancel.get()).for_each(CancelHandle::cancel);
+            std::thread::sleep(CANCEL_AGAIN);
+        }
         for thread in threads {
             // What panicked is gone as well.
             let _ = thread.join();

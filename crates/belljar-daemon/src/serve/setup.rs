@@ -141,9 +141,9 @@ fn lines(room: &Room, stream: &'static str) -> LineSink {
 
 fn input(room: &Room) -> belljar::InputSource {
     let (calls, sandbox) = (Arc::clone(&room.calls), room.number);
-    Arc::new(move |prompt| {
-        let params = InputParams { sandbox, prompt: prompt.to_owned() };
-        match calls.ask(INPUT, &params, || false) {
+    Arc::new(move |request| {
+        let params = InputParams { sandbox, prompt: request.prompt.clone() };
+        match calls.ask(INPUT, &params, || request.cancelled()) {
             Ok(Value::String(line)) => Some(line),
             Ok(_) | Err(_) => None,
         }

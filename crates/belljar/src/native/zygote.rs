@@ -358,7 +358,7 @@ impl Zygote {
                 }
                 _ => self.lost = true,
             },
-            Ok(Message::Request { .. }) | Err(_) => self.lost = true,
+            Ok(Message::Request { .. } | Message::Complaint(_)) | Err(_) => self.lost = true,
         }
     }
 }

@@ -256,7 +256,8 @@ impl Interpreter {
         self.lines.write()?;
         for _ in 0..MESSAGES_AT_ONCE {
             let Some(line) = self.lines.next()? else { break };
-            match Message::parse(&line) {
+            // What is unpacked of it is weighed before.
+            match Message::parse_unweighed(&line) {
                 Ok(Message::Response { id, outcome }) if id == *awaited => {
                     return Ok(Some(outcome.map_or_else(CallEnd::Refused, CallEnd::Answered)));
                 }
@@ -266,6 +267,7 @@ impl Interpreter {
                     self.serve(id, &method, &params, line.len())?;
                 }
                 Ok(Message::Notification { method, params }) => self.hear(&method, &params),
+                Ok(Message::Complaint(_)) => {}
                 Err(error) => self.send_error(&Id::Number(0), &error)?,
             }
         }

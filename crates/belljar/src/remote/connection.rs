@@ -11,13 +11,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use belljar_core::limits::{MAX_LINE_BYTES, MAX_MESSAGE_BYTES};
 use belljar_core::protocol::methods::{
     CALL_DROPPED, DropParams, HELLO, Hello, Line, PROTOCOL_VERSION, STDERR, STDOUT, SandboxId,
 };
-use belljar_core::protocol::{self, Id, Message};
+use belljar_core::protocol::{self, Id, Message, RpcError};
 use belljar_core::{Backend, SandboxError};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -29,6 +29,9 @@ use super::talk::{self, Failure};
 
 /// How long a daemon may take to say who it is.
 const HELLO_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long to listen to a daemon that takes nothing any more.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A line that was printed, as text: the server cuts bytes, and each that is no text becomes three.
 const MAX_PRINTED_BYTES: usize = 4 * MAX_LINE_BYTES;
@@ -49,8 +52,12 @@ struct Waiting {
     answers: HashMap<u64, Arc<Mailbox>>,
     /// By the sandbox that runs something.
     sandboxes: HashMap<SandboxId, Arc<Mailbox>>,
+    /// What the daemon refused without saying which request it meant.
+    complaint: Option<RpcError>,
     /// Set once nothing can come any more.
     lost: Option<String>,
+    /// Set once nobody listens any more.
+    ended: bool,
 }
 
 /// A request that was sent; as long as this lives, what comes for it goes to its mailbox.
@@ -86,8 +93,13 @@ impl Connection {
             .map_err(|error| unusable(format!("{shown}: {error}"), None))?;
         let stop = Some("something else listens there; set BELLJAR_SOCKET to the daemon's socket");
         let answer = talk::ask(&connection, HELLO, &(), HELLO_PATIENCE).map_err(|failure| {
+            let failure = match (failure, connection.last_complaint()) {
+                // Whoever is not let in is told why before anything is asked.
+                (Failure::Unsent(_) | Failure::Lost(_), Some(error)) => Failure::Refused(error),
+                (failure, _) => failure,
+            };
             match failure {
-                Failure::Unsent(why) | Failure::Lost(why) => {
+                Failure::Unsent(why) | Failure::Lost(why) | Failure::Unanswered(why) => {
                     unusable(format!("whoever listens at {shown} is no daemon: {why}"), stop)
                 }
                 // One that is busy, for example, says so itself.
@@ -116,6 +128,7 @@ impl Connection {
             let why = listen(&input, &sorted);
             let _ = input.shutdown(Shutdown::Both);
             sorted.lose(&why);
+            sorted.lock().ended = true;
         })?;
         Ok(Self { output: Mutex::new(stream), routes, last_id: AtomicU64::new(0) })
     }
@@ -123,6 +136,19 @@ impl Connection {
     /// Why nothing can come any more, if so.
     pub(super) fn lost(&self) -> Option<String> {
         self.routes.lock().lost.clone()
+    }
+
+    /// What the daemon said last, if it closes a connection that it does not want.
+    fn last_complaint(&self) -> Option<RpcError> {
+        let until = Instant::now() + LAST_WORDS;
+        loop {
+            let waiting = self.routes.lock();
+            if waiting.complaint.is_some() || waiting.ended || Instant::now() >= until {
+                return waiting.complaint.clone();
+            }
+            drop(waiting);
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Sends a request. What comes for it goes to the mailbox; what `sandbox` prints and asks, too.
@@ -210,6 +236,26 @@ impl Routes {
         }
     }
 
+    fn answered(&self, id: u64, outcome: Result<Box<RawValue>, RpcError>, bytes: usize) {
+        // An answer to what nobody asks is nobody's.
+        let waiting = self.lock().answers.remove(&id);
+        if let Some(mailbox) = waiting {
+            mailbox.put(Event::Answer(outcome), bytes);
+        }
+    }
+
+    /// Something was refused, and it is not said what. Where one request waits it is that one.
+    fn complained(&self, error: RpcError, bytes: usize) {
+        let mut waiting = self.lock();
+        waiting.complaint = Some(error.clone());
+        let mut ids = waiting.answers.keys().copied();
+        let only = ids.next().filter(|_| ids.next().is_none());
+        drop(waiting);
+        if let Some(id) = only {
+            self.answered(id, Err(error), bytes);
+        }
+    }
+
     fn sandbox(&self, sandbox: SandboxId) -> Option<Arc<Mailbox>> {
         self.lock().sandboxes.get(&sandbox).cloned()
     }
@@ -229,7 +275,12 @@ fn listen(input: impl Read, routes: &Routes) -> String {
         let read = (&mut input).take(MAX_MESSAGE_BYTES as u64 + 1).read_until(b'\n', &mut line);
         match read {
             Err(error) => return format!("it cannot be read from ({error})"),
-            Ok(0) => return "the daemon has closed it".to_owned(),
+            Ok(0) => {
+                return match &routes.lock().complaint {
+                    Some(error) => format!("the daemon has closed it: {error}"),
+                    None => "the daemon has closed it".to_owned(),
+                };
+            }
             Ok(_) if line.ends_with(b"\n") => {}
             Ok(_) if line.len() > MAX_MESSAGE_BYTES => return "its message has no end".to_owned(),
             Ok(_) => return "it ended in the middle of a message".to_owned(),
@@ -237,11 +288,7 @@ fn listen(input: impl Read, routes: &Routes) -> String {
         let bytes = line.len();
         let understood = match Message::parse(&line) {
             Ok(Message::Response { id: Id::Number(id), outcome }) => {
-                // An answer to what nobody asks is nobody's.
-                let waiting = routes.lock().answers.remove(&id);
-                if let Some(mailbox) = waiting {
-                    mailbox.put(Event::Answer(outcome), bytes);
-                }
+                routes.answered(id, outcome, bytes);
                 true
             }
             Ok(Message::Response { .. }) => true,
@@ -254,7 +301,17 @@ fn listen(input: impl Read, routes: &Routes) -> String {
                 true
             }
             Ok(Message::Notification { method, params }) => told(routes, &method, &params, bytes),
-            Err(_) => false,
+            Ok(Message::Complaint(error)) => {
+                routes.complained(error, bytes);
+                true
+            }
+            Err(error) => match Message::addressee(&line) {
+                Some(Id::Number(id)) => {
+                    routes.answered(id, Err(error), bytes);
+                    true
+                }
+                _ => false,
+            },
         };
         if !understood {
             return "it says what is no message of the protocol".to_owned();

@@ -14,6 +14,12 @@ const MAX_KIND_BYTES: usize = 64;
 /// A hint is a line.
 const MAX_HINT_BYTES: usize = 4096;
 
+/// What a call failed with that a busy daemon did not answer in time.
+const NO_ANSWER: &str = "no_answer";
+
+/// What a sandbox is lost with.
+const WORKER_LOST: &str = "worker_lost";
+
 /// What is left when the connection ends after the request was sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Request {
@@ -46,6 +52,16 @@ pub(super) fn error(failure: Failure, request: Request) -> SandboxError {
         Failure::Unsent(problem) => lost(problem, Survives::NothingWasRun),
         Failure::Lost(problem) => lost(problem, survives),
         Failure::Refused(error) => remote(error),
+        Failure::Unanswered(problem) => SandboxError::Remote {
+            kind: NO_ANSWER.to_owned(),
+            message: match request {
+                Request::Runs => {
+                    format!("{problem}; it was told to stop, and the code may have run")
+                }
+                Request::Looks => format!("{problem}; nothing was run"),
+            },
+            hint: Some("the daemon lives and is busy: try again later".to_owned()),
+        },
     }
 }
 
@@ -53,11 +69,14 @@ pub(super) fn lost(problem: String, survives: Survives) -> SandboxError {
     SandboxError::ConnectionLost { problem, survives }
 }
 
-/// Whether a daemon says that it does not have the sandbox, or not any more.
-pub(super) fn is_gone(error: &SandboxError) -> bool {
+/// Whether a daemon says that it does not have the sandbox, or not any more. One that has a name
+/// comes back by itself after its worker was lost.
+pub(super) fn is_gone(error: &SandboxError, named: bool) -> bool {
     match error {
         SandboxError::Remote { kind, message, .. } => {
-            kind == "internal" || message.starts_with("there is no sandbox ")
+            kind == "internal"
+                || (kind == WORKER_LOST && !named)
+                || message.starts_with("there is no sandbox ")
         }
         _ => false,
     }

@@ -4,15 +4,18 @@
 //! done here as well. Whoever wrote the names may have meant harm: nothing outside is touched, and
 //! no link is followed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use belljar_core::limits::{MAX_ARCHIVED_BYTES, MAX_CHUNK_BYTES, MAX_LISTED_FILES};
 use belljar_core::protocol::methods::{
-    Chunk, FILES_READ, FILES_WRITE, FileReadParams, FileWriteParams,
+    Chunk, FILES_LIST, FILES_READ, FILES_WRITE, FileEntry, FileKind, FileReadParams,
+    FileWriteParams, SandboxParams,
 };
 use belljar_core::{SandboxError, SandboxResult};
 use tempfile::SpooledTempFile;
@@ -27,7 +30,12 @@ pub(super) struct Mirror {
     /// What was changed there and is not yet here, because something was in the way.
     changed: BTreeSet<String>,
     deleted: BTreeSet<String>,
+    /// Files as they were here when both sides were the same.
+    same: BTreeMap<PathBuf, Stamp>,
 }
+
+/// Tells whether a file was changed: how long it is, and when it was written.
+type Stamp = (u64, Option<SystemTime>);
 
 /// What became of a file over there.
 enum Fetched {
@@ -39,8 +47,13 @@ enum Fetched {
 
 impl Mirror {
     pub(super) fn new(root: &Path, sent: bool) -> Self {
-        let (changed, deleted) = (BTreeSet::new(), BTreeSet::new());
-        Self { root: root.to_owned(), sent, changed, deleted }
+        Self {
+            root: root.to_owned(),
+            sent,
+            changed: BTreeSet::new(),
+            deleted: BTreeSet::new(),
+            same: BTreeMap::new(),
+        }
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -52,6 +65,31 @@ impl Mirror {
         *self = Self::new(&self.root, false);
     }
 
+    /// The copy was reached over a connection that is lost, and may have been changed since: nobody
+    /// was told. What was not changed here comes from there, with the next execution.
+    pub(super) fn rejoin(&mut self, place: &Place) -> Result<(), SandboxError> {
+        if !self.sent {
+            return Ok(());
+        }
+        let params = SandboxParams { sandbox: place.sandbox };
+        let there: Vec<FileEntry> = place.ask(FILES_LIST, &params)?;
+        if there.len() > MAX_LISTED_FILES {
+            let problem = "the daemon names more files than there can be".to_owned();
+            return Err(self.unusable(Path::new(""), problem));
+        }
+        let tree = Tree::open(&self.root)?;
+        let files = there.into_iter().filter(|entry| entry.kind != FileKind::Directory);
+        for path in files.map(|entry| entry.path) {
+            let name = Path::new(&path);
+            let here = tree.read(name).ok().and_then(|file| stamp(&file));
+            if here.is_none() || here == self.same.get(name).copied() {
+                self.changed.insert(path);
+            }
+        }
+        self.sent = false;
+        Ok(())
+    }
+
     /// Sends everything, if that was not done before.
     pub(super) fn send(&mut self, place: &Place) -> Result<(), SandboxError> {
         if self.sent {
@@ -59,13 +97,21 @@ impl Mirror {
         }
         let tree = Tree::open(&self.root)?;
         for entry in tree.list()? {
-            self.send_entry(place, &tree, &entry)?;
+            let newer_there = entry.path.to_str().is_some_and(|path| self.changed.contains(path));
+            if !newer_there {
+                self.send_entry(place, &tree, &entry)?;
+            }
         }
         self.sent = true;
         Ok(())
     }
 
-    fn send_entry(&self, place: &Place, tree: &Tree, entry: &Entry) -> Result<(), SandboxError> {
+    fn send_entry(
+        &mut self,
+        place: &Place,
+        tree: &Tree,
+        entry: &Entry,
+    ) -> Result<(), SandboxError> {
         let unusable = |problem: String| self.unusable(&entry.path, problem);
         let text = |path: &Path| path.to_str().map(str::to_owned);
         let nameless = || unusable("its name is no text, and cannot be sent".to_owned());
@@ -90,11 +136,13 @@ impl Mirror {
                 tree.read(&entry.path).map_err(|error| unusable(error.to_string()))?
             }
         };
+        let before = stamp(&file);
         loop {
             let mut part = Vec::new();
             let read = (&mut file).take(MAX_CHUNK_BYTES).read_to_end(&mut part);
             let read = read.map_err(|error| unusable(error.to_string()))?;
             if read == 0 && params.append {
+                self.same.extend(before.map(|stamp| (entry.path.clone(), stamp)));
                 return Ok(());
             }
             params.data = STANDARD.encode(part);
@@ -133,7 +181,12 @@ impl Mirror {
         let mut left = MAX_ARCHIVED_BYTES;
         while let Some(path) = self.changed.first().cloned() {
             match self.read(place, &path, &mut left)? {
-                Fetched::File(contents) => self.put(&tree, &files, &path, contents)?,
+                Fetched::File(contents) => {
+                    self.put(&tree, &files, &path, contents)?;
+                    let name = Path::new(&path);
+                    let stamp = tree.read(name).ok().and_then(|file| stamp(&file));
+                    self.same.extend(stamp.map(|stamp| (name.to_owned(), stamp)));
+                }
                 Fetched::Link(target) => {
                     make_way(&tree, Path::new(&path));
                     files.make_link(&path, &target)?;
@@ -158,7 +211,10 @@ impl Mirror {
         };
         loop {
             let chunk: Chunk = match place.ask(FILES_READ, &params) {
-                Err(error @ SandboxError::Remote { .. }) if params.offset == 0 => {
+                // Anything else says nothing about the file: it is missing here, and that is told.
+                Err(error @ SandboxError::Remote { .. })
+                    if params.offset == 0 && is_of_the_file(&error) =>
+                {
                     tracing::warn!(path, %error, "a changed file stays with the daemon");
                     return Ok(Fetched::Refused);
                 }
@@ -209,6 +265,16 @@ impl Mirror {
     fn unusable(&self, path: &Path, problem: String) -> SandboxError {
         SandboxError::Workspace { path: self.root.join(path), problem, hint: None }
     }
+}
+
+fn stamp(file: &File) -> Option<Stamp> {
+    let found = file.metadata().ok()?;
+    Some((found.len(), found.modified().ok()))
+}
+
+/// Whether the daemon says of the file itself that it cannot be read.
+fn is_of_the_file(error: &SandboxError) -> bool {
+    matches!(error, SandboxError::Remote { kind, .. } if kind == "workspace")
 }
 
 /// Removes a file or a link that is there. A directory is none, whatever was said of it.

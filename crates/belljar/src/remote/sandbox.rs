@@ -12,7 +12,7 @@ use belljar_core::protocol::methods::{
 };
 use belljar_core::{
     Backend, Field, GuestError, RuntimeType, SandboxError, SandboxExecutionError, SandboxResult,
-    Survives, ToolAnswer, ToolCall,
+    Status, Survives, ToolAnswer, ToolCall,
 };
 use belljar_host::{CancelHandle, Completions, Variable};
 use serde::Serialize;
@@ -118,8 +118,10 @@ impl DaemonSandbox {
         let (connection, _) = Connection::open(&self.socket)?;
         let created: Created = ask(&connection, CREATE, &self.params)?;
         let place = Arc::new(Place { connection, sandbox: created.sandbox });
-        if let Some(mirror) = &mut self.mirror {
-            mirror.forget();
+        match &mut self.mirror {
+            Some(mirror) if named && created.cells > 0 => mirror.rejoin(&place)?,
+            Some(mirror) => mirror.forget(),
+            None => {}
         }
         self.state = State { place: Some(Arc::clone(&place)), in_session: named };
         Ok(place)
@@ -138,7 +140,8 @@ impl DaemonSandbox {
     fn furnished(&mut self) -> Result<Arc<Place>, SandboxError> {
         let place = self.place()?;
         if let Some(mirror) = &mut self.mirror {
-            mirror.send(&place)?;
+            let sent = mirror.send(&place);
+            sent.map_err(|error| self.refused(&place, error))?;
         }
         Ok(place)
     }
@@ -173,7 +176,11 @@ impl DaemonSandbox {
         Backend::Daemon.runtime_name().clone_into(&mut result.meta.runtime);
         result.meta.session_id = self.session_id().map(str::to_owned);
         if let Some(mirror) = &mut self.mirror {
-            mirror.fetch(place, &result).map_err(|error| unfetched(error, &result))?;
+            let fetched = mirror.fetch(place, &result);
+            fetched.map_err(|error| unfetched(self.refused(place, error), &result))?;
+        }
+        if is_lost_with_its_worker(&result) && self.params.session.is_none() {
+            self.state.place = None;
         }
         self.log_execution_metrics(&result);
         Ok(result)
@@ -182,7 +189,7 @@ impl DaemonSandbox {
     /// An error that names calls has their numbers only in its words; the daemon knows them. After
     /// one that says that the sandbox is gone, nobody looks for it there.
     fn refused(&mut self, place: &Place, error: SandboxError) -> SandboxError {
-        if errors::is_gone(&error) {
+        if errors::is_gone(&error, self.params.session.is_some()) {
             self.state.place = None;
         }
         match error {
@@ -240,6 +247,12 @@ fn create_params(config: &SandboxConfig, links: &Links, session: Option<&str>) -
     }
 }
 
+/// Whether a result is the daemon's own, about a worker that is gone.
+fn is_lost_with_its_worker(result: &SandboxResult) -> bool {
+    result.status() == Status::Crashed
+        && result.error.as_ref().is_some_and(|error| error.name == "WorkerLost")
+}
+
 /// The code ran, whatever the error says about itself.
 fn unfetched(error: SandboxError, result: &SandboxResult) -> SandboxError {
     let ran = format!("the code ended with status {}, but not all of its files", result.status());
@@ -291,7 +304,7 @@ impl Sandbox for DaemonSandbox {
         };
         let answer = call
             .run(VALIDATE, &params, None)
-            .map_err(|failure| errors::error(failure, Request::Looks))?;
+            .map_err(|failure| self.refused(&place, errors::error(failure, Request::Looks)))?;
         let validated: Validated = serde_json::from_str(answer.get())
             .map_err(|_| errors::nonsense(VALIDATE, Request::Looks))?;
         Ok(validated.error)
@@ -303,7 +316,8 @@ impl Sandbox for DaemonSandbox {
 
     fn initialize(&mut self, context: Value) -> Result<(), SandboxError> {
         let place = self.new_place()?;
-        place.ask::<()>(INITIALIZE, &InitializeParams { sandbox: place.sandbox, context })?;
+        let params = InitializeParams { sandbox: place.sandbox, context };
+        place.ask::<()>(INITIALIZE, &params).map_err(|error| self.refused(&place, error))?;
         self.state.in_session = true;
         Ok(())
     }
@@ -350,9 +364,10 @@ impl Sandbox for DaemonSandbox {
         self.in_session("a snapshot")?;
         let place = self.furnished()?;
         let files = matches!(files, Files::With);
-        let kept: Snapshotted =
-            place.ask(SNAPSHOT, &SnapshotParams { sandbox: place.sandbox, files })?;
-        let mut snapshot = snapshots::download(&place, kept, &self.home)?;
+        let mut snapshot = place
+            .ask(SNAPSHOT, &SnapshotParams { sandbox: place.sandbox, files })
+            .and_then(|kept: Snapshotted| snapshots::download(&place, kept, &self.home))
+            .map_err(|error| self.refused(&place, error))?;
         snapshot.facts.session_id.clone_from(&self.session_id);
         Ok(snapshot)
     }
@@ -368,9 +383,12 @@ impl Sandbox for DaemonSandbox {
         }
         self.new_place()?;
         let place = self.furnished()?;
-        let kept = snapshots::upload(&place, snapshot)?;
-        let params = RestoreParams { sandbox: place.sandbox, snapshot: kept.snapshot };
-        place.ask::<()>(RESTORE, &params)?;
+        snapshots::upload(&place, snapshot)
+            .and_then(|kept| {
+                let params = RestoreParams { sandbox: place.sandbox, snapshot: kept.snapshot };
+                place.ask::<()>(RESTORE, &params)
+            })
+            .map_err(|error| self.refused(&place, error))?;
         self.state.in_session = true;
         match &self.mirror {
             // What it brought there belongs here, too.
@@ -384,7 +402,8 @@ impl Sandbox for DaemonSandbox {
         let place = self.furnished()?;
         let workspace = self.mirror.as_ref().map(|mirror| copied(mirror.root())).transpose()?;
         let params = SandboxParams { sandbox: place.sandbox };
-        let created: Created = place.ask(FORK, &params)?;
+        let created: Created =
+            place.ask(FORK, &params).map_err(|error| self.refused(&place, error))?;
         let connection = Arc::clone(&place.connection);
         let fork = Place { connection, sandbox: created.sandbox };
         Ok(Box::new(self.beside(fork, workspace)))

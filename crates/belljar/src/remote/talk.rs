@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use belljar_core::json;
 use belljar_core::limits::MAX_TOOL_MESSAGE_BYTES;
 use belljar_core::protocol::methods::{
-    CANCEL, INPUT, InputParams, SandboxId, SandboxParams, TOOL_CALL, ToolParams,
+    CANCEL, HELLO, INPUT, InputParams, SandboxId, SandboxParams, TOOL_CALL, ToolParams,
 };
 use belljar_core::protocol::{self, FAILED, INVALID_PARAMS, Id, METHOD_NOT_FOUND, RpcError};
 use belljar_core::{
@@ -26,6 +26,9 @@ use crate::wasm::Links;
 /// begun does nothing.
 const CANCEL_AGAIN: Duration = Duration::from_millis(50);
 
+/// How long a daemon that did not answer in time may take to say that it is there.
+const STILL_THERE: Duration = Duration::from_secs(5);
+
 /// Bytes of a call's message beside what the guest sent, so that what the daemon counts as allowed
 /// is never refused here.
 const CALL_ENVELOPE_BYTES: u64 = 1024;
@@ -37,9 +40,14 @@ pub(super) enum Failure {
     Unsent(String),
     /// It may have been served, and nobody will tell.
     Lost(String),
+    /// It may have been served, and too late. The daemon lives.
+    Unanswered(String),
     /// The daemon says no.
     Refused(RpcError),
 }
+
+/// Nothing has come in time.
+struct Silence;
 
 /// Asks for something that runs no code.
 pub(super) fn ask(
@@ -167,6 +175,7 @@ impl Call<'_> {
         let awaited = self.connection.begin(self.sandbox, method, params, &mailbox)?;
         let outcome = self.converse(&mailbox, &waker, &mut watch, listener.as_deref_mut());
         drop(awaited);
+        let outcome = outcome.unwrap_or_else(|Silence| Err(self.silent(method)));
         if let Some(listener) = listener {
             listener.desk.end_execution();
         }
@@ -179,14 +188,14 @@ impl Call<'_> {
         waker: &Waker,
         watch: &mut Watch<'_>,
         mut listener: Option<&mut Listener>,
-    ) -> Result<Box<RawValue>, Failure> {
+    ) -> Result<Result<Box<RawValue>, Failure>, Silence> {
         let end = Instant::now() + self.patience;
         // When the next cancel is due, once there was one.
         let mut cancel: Option<Instant> = None;
         loop {
             let now = Instant::now();
             let until = match cancel {
-                _ if now >= end => return Err(self.silent()),
+                _ if now >= end => return Err(Silence),
                 Some(due) if now < due => due,
                 Some(_) => {
                     self.pass_on_cancel();
@@ -199,27 +208,27 @@ impl Call<'_> {
                         cancel = Some(now);
                         continue;
                     }
-                    Wait::Interrupt | Wait::Over => return Err(self.silent()),
+                    Wait::Interrupt | Wait::Over => return Err(Silence),
                 },
             };
             if let Some(listener) = &mut listener {
                 for (id, outcome) in listener.answers(waker) {
                     let answer = outcome.map_err(|failure| failed(&failure));
-                    self.answer(&Id::Number(id), answer.as_ref())?;
+                    self.answer(&Id::Number(id), answer.as_ref());
                 }
             }
             match (mailbox.next(until), &mut listener) {
                 (Next::Event(Event::Answer(outcome)), _) => {
-                    return outcome.map_err(Failure::Refused);
+                    return Ok(outcome.map_err(Failure::Refused));
                 }
                 (Next::Event(Event::Asked { id, method, params }), Some(listener)) => {
                     if let Err(error) = listener.asked(&id, &method, &params) {
-                        self.answer::<()>(&id, Err(&error))?;
+                        self.answer::<()>(&id, Err(&error));
                     }
                 }
                 (Next::Event(Event::Asked { id, .. }), None) => {
                     let why = "tools cannot be called while a value is only looked at";
-                    self.answer::<()>(&id, Err(&failed(&ToolFailure::new(why))))?;
+                    self.answer::<()>(&id, Err(&failed(&ToolFailure::new(why))));
                 }
                 (Next::Event(Event::Dropped { id }), Some(listener)) => listener.desk.drop_call(id),
                 (Next::Event(Event::Printed { stderr, text }), Some(listener)) => {
@@ -227,7 +236,7 @@ impl Call<'_> {
                 }
                 (Next::Event(Event::Dropped { .. } | Event::Printed { .. }), None) => {}
                 (Next::Nothing, _) => {}
-                (Next::Lost(why), _) => return Err(Failure::Lost(why)),
+                (Next::Lost(why), _) => return Ok(Err(Failure::Lost(why))),
             }
         }
     }
@@ -238,15 +247,21 @@ impl Call<'_> {
         }
     }
 
-    fn answer<T: Serialize>(&self, id: &Id, outcome: Result<&T, &RpcError>) -> Result<(), Failure> {
+    fn answer<T: Serialize>(&self, id: &Id, outcome: Result<&T, &RpcError>) {
         // What is JSON already can be written.
         let line = protocol::response(id, outcome).unwrap_or_default();
-        self.connection.send(&line).map_err(Failure::Lost)
+        // A connection that takes nothing any more is lost, and the mailbox says so.
+        let _ = self.connection.send(&line);
     }
 
-    /// Whoever is silent for so long is not there.
-    fn silent(&self) -> Failure {
+    /// Whoever does not answer for so long may be busy, or not there: then it does not say who it
+    /// is, either. Others use the connection, and lose it only then.
+    fn silent(&self, method: &str) -> Failure {
         let why = format!("no answer has come within {} s", self.patience.as_secs_f64());
+        self.pass_on_cancel();
+        if method != HELLO && ask(self.connection, HELLO, &(), STILL_THERE).is_ok() {
+            return Failure::Unanswered(why);
+        }
         self.connection.lose(&why);
         Failure::Lost(why)
     }

@@ -84,6 +84,12 @@ impl SessionStore {
         Ok(Session::new(dir, self.home.clone(), record, lock))
     }
 
+    /// Where a session's state is, once it was saved. Each time it is another file.
+    #[must_use]
+    pub fn state_file(&self, id: &str) -> PathBuf {
+        self.root.join(id).join(STATE_FILE)
+    }
+
     /// Whether there is a session of that name, damaged or not.
     #[must_use]
     pub fn contains(&self, id: &str) -> bool {

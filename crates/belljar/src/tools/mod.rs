@@ -20,8 +20,23 @@ pub const LLM_QUERY: &str = "llm_query";
 /// The tool that gives a task and a context to a language model with a sandbox of its own.
 pub const RLM_QUERY: &str = "rlm_query";
 
-/// Answers `input()`: a prompt, then a line without its end, or nothing when nobody answers.
-pub type InputSource = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+/// Answers `input()`: with a line without its end, or nothing when nobody answers.
+pub type InputSource = Arc<dyn Fn(&InputRequest) -> Option<String> + Send + Sync>;
+
+/// An `input()` as whoever answers it sees it.
+pub struct InputRequest {
+    /// What the guest shows.
+    pub prompt: String,
+    unwanted: Arc<AtomicBool>,
+}
+
+impl InputRequest {
+    /// Turns true when nobody waits for the line any more. Whoever waits for a person should look.
+    #[must_use]
+    pub fn cancelled(&self) -> bool {
+        self.unwanted.load(Ordering::Relaxed)
+    }
+}
 
 type Handler = Arc<dyn Fn(&ToolRequest) -> ToolOutcome + Send + Sync>;
 

@@ -11,7 +11,7 @@ use belljar_core::{ToolFailure, ToolOutcome};
 use belljar_host::{CallHost, Offer, Reply, Wish};
 use serde_json::Value;
 
-use super::{Entry, InputSource, RLM_QUERY, ToolRequest, Tools};
+use super::{Entry, InputRequest, InputSource, RLM_QUERY, ToolRequest, Tools};
 
 /// Threads of one sandbox, calls included that it has given up and that go on.
 const MAX_THREADS_OF_ONE: usize = 2 * MAX_RUNNING_CALLS;
@@ -148,7 +148,7 @@ impl Shared {
 
     fn run(&self, wish: Wish, unwanted: &Arc<AtomicBool>) -> ToolOutcome {
         let call = match wish {
-            Wish::Input { prompt } => return self.read_line(&prompt),
+            Wish::Input { prompt } => return self.read_line(prompt, unwanted),
             Wish::Tool(call) => call,
         };
         let depth = self.tools.depth;
@@ -169,8 +169,9 @@ impl Shared {
         }
     }
 
-    fn read_line(&self, prompt: &str) -> ToolOutcome {
+    fn read_line(&self, prompt: String, unwanted: &Arc<AtomicBool>) -> ToolOutcome {
         let source = self.input.as_ref().ok_or_else(ToolFailure::no_input)?;
-        source(prompt).map(Value::String).ok_or_else(ToolFailure::end_of_input)
+        let request = InputRequest { prompt, unwanted: Arc::clone(unwanted) };
+        source(&request).map(Value::String).ok_or_else(ToolFailure::end_of_input)
     }
 }

@@ -2,8 +2,9 @@
 
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
-use belljar_core::{Backend, Meta, Outcome, SandboxResult};
+use belljar_core::{Backend, GuestError, Meta, Outcome, SandboxResult, Status, Stop};
 use serde_json::{Value, json};
 
 use super::Server;
@@ -17,10 +18,21 @@ use crate::sandbox::Sandbox;
 fn sandbox_at(
     folder: &Path,
     in_workspace: bool,
+    answer: impl FnMut(&str, &Value) -> Result<Value, String> + Send + 'static,
+) -> DaemonSandbox {
+    named_sandbox_at(folder, in_workspace, None, answer)
+}
+
+/// The same, of a session that has run before.
+fn named_sandbox_at(
+    folder: &Path,
+    in_workspace: bool,
+    session: Option<&str>,
     mut answer: impl FnMut(&str, &Value) -> Result<Value, String> + Send + 'static,
 ) -> DaemonSandbox {
     let path = folder.join("s");
     let listener = UnixListener::bind(&path).unwrap();
+    let cells = u32::from(session.is_some());
     std::thread::spawn(move || {
         for client in listener.incoming() {
             let mut server = Server::new(client.unwrap());
@@ -30,13 +42,16 @@ fn sandbox_at(
                 let answered = match method {
                     "" => break,
                     "hello" => Ok(json!({"belljar": "0", "protocol": 1, "pid": 1})),
-                    "create" => Ok(json!({"sandbox": 1, "workspace": "/etc", "cells": 0})),
+                    "create" => Ok(json!({"sandbox": 1, "workspace": "/etc", "cells": cells})),
                     method => answer(method, &asked["params"]),
                 };
                 match answered {
                     Ok(result) => server.answer(&asked["id"], &result),
                     Err(message) => {
-                        let error = json!({"code": -32602, "message": message});
+                        let (kind, message) =
+                            message.split_once(": ").unwrap_or(("", message.as_str()));
+                        let data = json!({ "kind": kind });
+                        let error = json!({"code": -32602, "message": message, "data": data});
                         server.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "error": error}));
                     }
                 }
@@ -52,7 +67,7 @@ fn sandbox_at(
         home: Some(Home::at(folder.join("home"))),
         ..SandboxConfig::default()
     };
-    DaemonSandbox::from_plan(LaunchPlan::new(&config).unwrap(), &config, None).unwrap()
+    DaemonSandbox::from_plan(LaunchPlan::new(&config).unwrap(), &config, session).unwrap()
 }
 
 fn finished() -> SandboxResult {
@@ -175,4 +190,96 @@ fn a_file_without_end_is_not_fetched_without_end() {
     });
     sandbox.execute("1").unwrap();
     assert_eq!(std::fs::read(folder.path().join("w/f")).unwrap(), b"");
+}
+
+#[test]
+fn files_that_do_not_come_for_another_reason_than_themselves_are_an_error() {
+    for kind in ["workspace", "worker_lost", "busy", ""] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut sandbox = sandbox_at(folder.path(), true, move |method, _| match method {
+            "execute" => {
+                let mut result = finished();
+                result.files_created = vec!["f".to_owned()];
+                Ok(json!(result))
+            }
+            "files.read" => Err(format!("{kind}: it cannot be had")),
+            _ => Ok(Value::Null),
+        });
+        match sandbox.execute("1") {
+            // A link that leads outside, for example.
+            Ok(result) => assert!(result.success() && kind == "workspace", "{kind}"),
+            Err(error) => {
+                let ran = error.to_string().contains("the code ended with status ok");
+                assert!(ran && kind != "workspace", "{kind}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sandbox_that_was_lost_with_its_worker_is_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut times = 0;
+    let mut sandbox = sandbox_at(folder.path(), false, move |method, _| {
+        times += u32::from(method == "execute");
+        match (method, times) {
+            ("execute", 1) => Err("worker_lost: this sandbox was lost with its worker".to_owned()),
+            ("execute", 3) => {
+                let error = GuestError { name: "WorkerLost".to_owned(), ..GuestError::default() };
+                let outcome = Outcome::Stopped(Stop::Crashed, Some(error));
+                Ok(json!(SandboxResult::new(outcome, Meta::default())))
+            }
+            ("execute", _) => Ok(json!(finished())),
+            ("validate", _) => Err("worker_lost: this sandbox was lost".to_owned()),
+            _ => Ok(Value::Null),
+        }
+    });
+    sandbox.execute("1").unwrap_err();
+    assert!(sandbox.execute("2").unwrap().success());
+    assert_eq!(sandbox.execute("3").unwrap().status(), Status::Crashed);
+    assert!(sandbox.execute("4").unwrap().success());
+    sandbox.check_code("1").unwrap_err();
+    assert!(sandbox.execute("5").unwrap().success());
+    sandbox.initialize(Value::Null).unwrap();
+    assert!(sandbox.execute("6").unwrap().success());
+}
+
+#[test]
+fn what_a_session_changed_while_nobody_was_told_is_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let (kept, mut times) = (Arc::clone(&written), 0);
+    let mut sandbox = named_sandbox_at(folder.path(), true, Some("s"), move |method, params| {
+        times += u32::from(method == "execute");
+        match (method, times) {
+            ("execute", 2) => Err("there is no sandbox 1 in this connection".to_owned()),
+            ("execute", _) => Ok(json!(finished())),
+            ("files.write", 2) => {
+                kept.lock().unwrap().push(params["path"].as_str().unwrap().to_owned());
+                Ok(Value::Null)
+            }
+            ("files.list", _) => {
+                let entry = |path| json!({"path": path, "kind": "file", "bytes": 5});
+                Ok(json!(["data", "edited", "new"].map(entry)))
+            }
+            ("files.read", _) => Ok(json!({"data": "bmV3ZXI=", "bytes": 5})),
+            _ => Ok(Value::Null),
+        }
+    });
+    let at = |name: &str| folder.path().join("w").join(name);
+    for name in ["data", "edited"] {
+        std::fs::write(at(name), "old").unwrap();
+    }
+    sandbox.execute("1").unwrap();
+    sandbox.execute("2").unwrap_err();
+    std::fs::write(at("edited"), "by its user").unwrap();
+    std::fs::write(at("added"), "by its user").unwrap();
+    sandbox.execute("3").unwrap();
+    let mut sent = written.lock().unwrap().clone();
+    sent.sort();
+    sent.dedup();
+    assert_eq!(sent, ["added", "edited"]);
+    let read = |name: &str| std::fs::read_to_string(at(name)).unwrap();
+    assert_eq!([read("data"), read("new")], ["newer", "newer"]);
+    assert_eq!([read("edited"), read("added")], ["by its user", "by its user"]);
 }

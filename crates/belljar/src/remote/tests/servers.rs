@@ -167,12 +167,11 @@ fn a_message_without_end_is_not_kept() {
 
 #[test]
 fn nonsense_ends_the_connection() {
-    let complaint = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}"#;
     let long = "x".repeat(1 << 20);
     let line = format!(
         r#"{{"jsonrpc":"2.0","method":"stdout","params":{{"sandbox":1,"text":"{long}"}}}}"#
     );
-    for text in ["{", "[]", "\u{0}", "null", complaint, &line] {
+    for text in ["{", "[]", "\u{0}", "null", &line] {
         let text = text.to_owned();
         let says = move |mut server: Server| {
             server.hear();
@@ -181,6 +180,77 @@ fn nonsense_ends_the_connection() {
         };
         assert_eq!(lost(says), "it says what is no message of the protocol");
     }
+}
+
+const BUSY: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"busy: full"}}"#;
+
+#[test]
+fn a_refusal_without_a_number_is_told_and_the_connection_lives_on() {
+    let (connection, server) = connected(|mut server| {
+        server.hear();
+        writeln!(server.output, "{BUSY}").unwrap();
+        let id = server.hear()["id"].clone();
+        server.answer(&id, &json!("ours"));
+        let _ = server.input.fill_buf();
+    });
+    let refused = talk::ask(&connection, "look", &json!({}), PATIENT);
+    assert!(matches!(refused, Err(Failure::Refused(error)) if error.message == "busy: full"));
+    let answer = talk::ask(&connection, "look", &json!({}), PATIENT).unwrap();
+    assert_eq!(answer.get(), "\"ours\"");
+    drop(connection);
+    server.join().unwrap();
+}
+
+#[test]
+fn whoever_is_not_let_in_learns_why() {
+    for reads in [true, false] {
+        let full = move |mut server: Server| {
+            if reads {
+                server.hear();
+            }
+            writeln!(server.output, "{BUSY}").unwrap();
+        };
+        assert_eq!(refused(full), "busy: full", "{reads}");
+    }
+}
+
+#[test]
+fn an_answer_that_is_too_deep_fails_its_request_alone() {
+    let (connection, server) = connected(|mut server| {
+        let id = server.hear()["id"].clone();
+        let deep = "[".repeat(500) + &"]".repeat(500);
+        writeln!(server.output, r#"{{"jsonrpc":"2.0","id":{id},"result":{deep}}}"#).unwrap();
+        let id = server.hear()["id"].clone();
+        server.answer(&id, &json!(1));
+        let _ = server.input.fill_buf();
+    });
+    assert!(matches!(
+        talk::ask(&connection, "look", &json!({}), PATIENT),
+        Err(Failure::Refused(_))
+    ));
+    assert!(talk::ask(&connection, "look", &json!({}), PATIENT).is_ok());
+    drop(connection);
+    server.join().unwrap();
+}
+
+#[test]
+fn one_that_is_busy_costs_the_call_and_not_the_connection() {
+    let (connection, server) = connected(|mut server| {
+        let late = server.hear()["id"].clone();
+        let hello = server.hear();
+        assert_eq!(hello["method"], "hello");
+        server.answer(&hello["id"], &json!({"belljar": "0", "protocol": 1, "pid": 1}));
+        let next = server.hear()["id"].clone();
+        server.answer(&late, &json!("late"));
+        server.answer(&next, &json!("next"));
+        let _ = server.input.fill_buf();
+    });
+    let first = talk::ask(&connection, "look", &json!({}), SOON);
+    assert!(matches!(first, Err(Failure::Unanswered(_))), "{first:?}");
+    let second = talk::ask(&connection, "look", &json!({}), PATIENT).unwrap();
+    assert_eq!(second.get(), "\"next\"");
+    drop(connection);
+    server.join().unwrap();
 }
 
 #[test]
