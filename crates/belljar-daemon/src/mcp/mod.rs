@@ -6,20 +6,12 @@
 mod answers;
 mod arguments;
 mod calls;
-mod connection;
-mod desk;
-mod execution;
 mod files;
-mod house;
 mod http;
-mod http_connections;
 mod limits;
-mod problem;
 mod progress;
 mod server;
-mod sessions;
 mod text;
-mod token;
 mod tools;
 
 use std::io;
@@ -33,12 +25,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use crate::desk::House;
 use crate::serve::Offer;
-use house::House;
 use server::Server;
 
+pub use crate::web::token::{Token, TokenError};
 pub use http::HttpSettings;
-pub use token::{Token, TokenError};
 
 /// Serves the program that has started this one, on standard input and output, until the input
 /// ends or this process is asked to end. Nothing else may be written to standard output.

@@ -4,17 +4,16 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult,
-    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
+    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::calls::Caller;
-use super::desk::Desk;
-use super::house::House;
 use super::progress::Progress;
 use super::tools::{self, Call};
+use crate::desk::{Desk, House, Problem, problem};
 
 /// What a model is told about all tools together.
 const INSTRUCTIONS: &str = "Belljar runs Python and JavaScript in isolated sandboxes: no network, \
@@ -25,13 +24,13 @@ const INSTRUCTIONS: &str = "Belljar runs Python and JavaScript in isolated sandb
     usable. fork_session copies a session, to try something out.";
 
 /// One client's server.
-pub(super) struct Server {
+pub(crate) struct Server {
     desk: Arc<Desk>,
     newest: ProtocolVersion,
 }
 
 impl Server {
-    pub(super) fn new(house: Arc<House>, newest: ProtocolVersion) -> Self {
+    pub(crate) fn new(house: Arc<House>, newest: ProtocolVersion) -> Self {
         Self { desk: Desk::new(house), newest }
     }
 }
@@ -81,6 +80,20 @@ impl ServerHandler for Server {
             Ok(call) => caller.call(call).await,
             Err(problem) => Err(problem),
         };
-        Ok(outcome.unwrap_or_else(|problem| problem.result()).into())
+        Ok(outcome.unwrap_or_else(|problem| failed(problem)).into())
     }
+}
+
+/// A result that says what went wrong, with the tools by their names. It has no structured content:
+/// that would have to be what the tool gives when it works.
+fn failed(problem: Problem) -> CallToolResult {
+    let problem = match &*problem.code {
+        problem::NO_SESSION => {
+            problem.hint("make one with create_session; unused ones end after a while")
+        }
+        problem::TOO_MANY_SESSIONS => problem.hint("end one with destroy_session"),
+        problem::BUSY => problem.hint("wait, or stop what runs with cancel_execution"),
+        _ => problem,
+    };
+    CallToolResult::error(vec![ContentBlock::text(problem.to_string())])
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio_util::sync::CancellationToken;
 
-use super::house::House;
 use super::serve_client;
+use crate::desk::House;
 use crate::serve::Offer;
 
 /// Where all tests of the workspace keep their compiled guests.

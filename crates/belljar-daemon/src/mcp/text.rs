@@ -6,7 +6,7 @@ use belljar::{SandboxResult, Status};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 
-use super::problem::Problem;
+use crate::desk::Problem;
 
 /// An answer that is not about code: a text, and the structure.
 pub(super) fn answer(text: String, structure: &impl Serialize) -> Result<CallToolResult, Problem> {
@@ -29,7 +29,7 @@ pub(super) fn executed(mut result: SandboxResult) -> Result<CallToolResult, Prob
 
 fn json(value: &impl Serialize) -> Result<serde_json::Value, Problem> {
     serde_json::to_value(value)
-        .map_err(|error| Problem::new(format!("the answer cannot be written as JSON: {error}")))
+        .map_err(|error| Problem::failed(format!("the answer cannot be written as JSON: {error}")))
 }
 
 /// What somebody who wrote the code wants to see, in the order of a notebook.
