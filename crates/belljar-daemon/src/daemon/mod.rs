@@ -17,6 +17,7 @@ mod client;
 mod control;
 mod errors;
 mod fields;
+mod http;
 mod hub;
 mod launch;
 mod limits;
@@ -40,11 +41,12 @@ use belljar_core::protocol::{self, RpcError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
 pub use control::Control;
 pub use errors::DaemonError;
+pub use http::{HttpSettings, openapi, token_path};
 pub use limits::Limits;
 pub use listen::{SOCKET_VARIABLE, socket_path};
 pub use log::older;
@@ -82,6 +84,8 @@ pub struct Settings {
     pub unconfined: bool,
     /// How much for how many.
     pub limits: Limits,
+    /// Whether it is served over HTTP, too.
+    pub http: Option<HttpSettings>,
     /// The program that workers run, which is `belljar` itself.
     pub program: PathBuf,
 }
@@ -117,6 +121,7 @@ pub fn run(settings: Settings) -> Result<(), DaemonError> {
     more_descriptors();
     prepare(&settings.home)?;
     let directories = worker_directories(&directory, settings.workers.max(1))?;
+    let http = settings.http.map(|http| http::Opened::new(http, &settings.home)).transpose()?;
     let (socket, listener) = Socket::open(&settings.socket)?;
     listener.set_nonblocking(true).map_err(DaemonError::system("use the socket"))?;
     let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 4));
@@ -134,17 +139,20 @@ pub fn run(settings: Settings) -> Result<(), DaemonError> {
         limits: settings.limits.clone(),
     };
     let hub = Arc::new(Hub::new(settings.limits, directories, launch.confined));
-    let outcome = runtime.block_on(supervise(hub, launch, socket, listener));
+    let outcome = runtime.block_on(supervise(hub, launch, Doors { socket, listener, http }));
     runtime.shutdown_timeout(LAST_WORDS);
     outcome
 }
 
-async fn supervise(
-    hub: Arc<Hub>,
-    launch: Launch,
-    mut socket: Socket,
+/// Where clients come in.
+struct Doors {
+    socket: Socket,
     listener: std::os::unix::net::UnixListener,
-) -> Result<(), DaemonError> {
+    http: Option<http::Opened>,
+}
+
+async fn supervise(hub: Arc<Hub>, launch: Launch, doors: Doors) -> Result<(), DaemonError> {
+    let Doors { mut socket, listener, http } = doors;
     let listener =
         UnixListener::from_std(listener).map_err(DaemonError::system("use the socket"))?;
     tracing::info!(
@@ -162,13 +170,21 @@ async fn supervise(
         slots.spawn(slot::supervise(Arc::clone(&hub), Arc::clone(&launch), slot.number));
     }
     stop_on_signals(&hub)?;
+    let end = http::End::default();
+    let http = http.map(|opened| serve_http(&hub, opened, &end));
     let patience = tokio::select! {
         patience = hub.stopped() => patience,
         () = accept(&hub, &mut socket, listener) => 0.0,
     };
     socket.remove();
+    end.closing.cancel();
     tracing::info!(running = hub.running(), "the daemon ends");
     drain(&hub, limits::seconds(patience)).await;
+    end.ended.cancel();
+    if let Some(http) = http {
+        // Whoever does not take its answer by then gets none.
+        let _ = timeout(LAST_WORDS, http).await;
+    }
     hub.end();
     while slots.join_next().await.is_some() {}
     for client in hub.all_clients() {
@@ -176,6 +192,22 @@ async fn supervise(
     }
     tracing::info!("the daemon has ended");
     Ok(())
+}
+
+fn serve_http(hub: &Arc<Hub>, opened: http::Opened, end: &http::End) -> JoinHandle<()> {
+    let address = opened.address;
+    // Said once.
+    let _ = hub.http.set(format!("http://{address}"));
+    tracing::info!(%address, "it is served over HTTP, too");
+    if !address.ip().is_loopback() {
+        tracing::warn!("other machines can connect, and nothing is encrypted on the way");
+    }
+    let serving = http::serve(Arc::clone(hub), opened, end.clone());
+    tokio::spawn(async move {
+        if let Err(error) = serving.await {
+            tracing::error!(%error, "it is not served over HTTP");
+        }
+    })
 }
 
 /// Lets clients in, for ever.

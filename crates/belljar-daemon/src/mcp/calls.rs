@@ -233,8 +233,10 @@ fn seconds(timeout: Option<f64>) -> Result<Duration, Problem> {
     if (MIN_TIMEOUT_SECONDS..=MAX_TIMEOUT_SECONDS).contains(&wanted) {
         return Ok(Duration::from_secs_f64(wanted));
     }
-    Err(Problem::invalid(format!("argument `timeout`: {wanted} s cannot be given; nothing was run"))
-        .hint(format!("give {MIN_TIMEOUT_SECONDS} to {MAX_TIMEOUT_SECONDS} seconds")))
+    Err(Problem::invalid(format!(
+        "argument `timeout`: {wanted} s cannot be given; nothing was run"
+    ))
+    .hint(format!("give {MIN_TIMEOUT_SECONDS} to {MAX_TIMEOUT_SECONDS} seconds")))
 }
 
 pub(super) fn listed(lines: impl Iterator<Item = String>, none: &str) -> String {

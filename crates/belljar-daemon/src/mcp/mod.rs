@@ -7,7 +7,7 @@ mod answers;
 mod arguments;
 mod calls;
 mod files;
-mod http;
+pub(crate) mod http;
 mod limits;
 mod progress;
 mod server;

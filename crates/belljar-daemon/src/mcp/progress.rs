@@ -8,9 +8,7 @@ use rmcp::{Peer, RoleServer};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::limits::{
-    MAX_PROGRESS_BYTES, MAX_WAITING_LINES, PROGRESS_EVERY, SIGN_OF_LIFE, TELLING,
-};
+use super::limits::{MAX_PROGRESS_BYTES, MAX_WAITING_LINES, PROGRESS_EVERY, SIGN_OF_LIFE, TELLING};
 use crate::desk::Listener;
 
 /// Somebody who wants to know.
