@@ -21,7 +21,7 @@ fn code_is_run_and_its_failure_is_a_result() {
     let result = run(json!({"code": "while True: pass", "timeout": 0.3}));
     assert_eq!(result["status"], "timeout");
     let result = run(json!({"code": "print('x' * 100)", "policy": {"stdout_max_bytes": 10}}));
-    assert_eq!(result["meta"]["stdout_truncated"], true, "{result}");
+    assert_eq!(result["meta"]["truncated"], true, "{result}");
 }
 
 #[test]

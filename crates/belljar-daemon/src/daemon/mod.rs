@@ -32,6 +32,7 @@ mod slot;
 mod transfer;
 mod worker;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,6 +72,9 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Held by the daemon that works in a directory.
 const LOCK: &str = "lock";
 
+/// Where workers have their directories.
+const WORKERS: &str = "workers";
+
 /// How a daemon is to be.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -100,6 +104,21 @@ pub fn log_path(home: &Home) -> PathBuf {
 #[must_use]
 pub fn has_ended(home: &Home) -> bool {
     !matches!(Lock::take(&home.daemon().join(LOCK)), Err(DaemonError::Running { .. }))
+}
+
+/// Belljar's directory of every worker there was: each keeps the sessions that clients have named.
+///
+/// # Errors
+/// When the daemon's directory cannot be read. One that is not there holds none.
+pub fn worker_homes(home: &Home) -> io::Result<Vec<Home>> {
+    let entries = match std::fs::read_dir(home.daemon().join(WORKERS)) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths.into_iter().map(Home::at).collect())
 }
 
 /// Serves until it is stopped: by `stop`, SIGTERM or SIGINT.
@@ -319,7 +338,7 @@ fn more_descriptors() {
 
 /// The directories of that many workers. Sessions of others, which there were once, move to them.
 fn worker_directories(daemon: &Path, workers: usize) -> Result<Vec<PathBuf>, DaemonError> {
-    let root = daemon.join("workers");
+    let root = daemon.join(WORKERS);
     let wanted: Vec<PathBuf> = (0..workers).map(|number| root.join(number.to_string())).collect();
     for directory in &wanted {
         listen::private_directory(directory)?;

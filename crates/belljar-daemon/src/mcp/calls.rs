@@ -7,9 +7,10 @@ use belljar::core::limits::MIN_TIMEOUT_SECONDS;
 use belljar::core::protocol::methods::{
     CodeParams, CreateParams, GET_VARIABLE, Looked, NameParams, VALIDATE, Validated,
 };
-use belljar::{RuntimeType, SandboxResult};
+use belljar::{AgentTool, RuntimeType, SandboxResult};
 use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use super::answers::{Cancelled, Destroyed, Ran, Runtime, Runtimes, Valid, VariableOf};
@@ -25,6 +26,7 @@ use crate::desk::{Desk, Problem, Session, SessionList, Wanted};
 /// A call, and who waits for it.
 pub(super) struct Caller {
     pub(super) desk: Arc<Desk>,
+    pub(super) tool: Arc<AgentTool>,
     /// Cancelled when nobody waits any more.
     pub(super) gone: CancellationToken,
     pub(super) progress: Option<Progress>,
@@ -56,10 +58,24 @@ impl Caller {
         self,
         wanted: arguments::RunPythonCode,
     ) -> Result<CallToolResult, Problem> {
-        let timeout = seconds(wanted.timeout)?;
-        let result = self.fresh(RuntimeType::Python, wanted.code, timeout).await?;
-        let output = text::output(&result);
-        let ran = Ran { success: result.success(), status: result.status(), output };
+        wanted.timeout.map(|timeout| seconds(Some(timeout))).transpose()?;
+        let tool = Arc::clone(&self.tool);
+        let policy = tool.policy_for(RuntimeType::Python, wanted.timeout)?;
+        let settings = tool.settings();
+        let params = CreateParams {
+            language: RuntimeType::Python,
+            preset: Some(policy.base()),
+            policy: policy.explicit(),
+            python: settings.python.clone(),
+            index_url: settings.index_url.clone(),
+            ..CreateParams::default()
+        };
+        let result = self.run(params, wanted.code.clone()).await?;
+        let (success, status) = (result.success(), result.status());
+        // Keeping an artifact means writing files.
+        let told = spawn_blocking(move || tool.told(&wanted.code, &policy, &result));
+        let told = told.await.map_err(|error| Problem::failed(error.to_string()))?;
+        let ran = Ran { success, status, output: told.text };
         let mut answer = text::answer(ran.output.clone(), &ran)?;
         answer.is_error = Some(!ran.success);
         Ok(answer)
@@ -88,8 +104,13 @@ impl Caller {
         code: String,
         timeout: Duration,
     ) -> Result<SandboxResult, Problem> {
+        self.run(params(language, timeout), code).await
+    }
+
+    /// The same as these parameters say.
+    async fn run(self, params: CreateParams, code: String) -> Result<SandboxResult, Problem> {
         let stream = self.progress.is_some();
-        let params = CreateParams { stream, ..params(language, timeout) };
+        let params = CreateParams { stream, ..params };
         let (listener, lines) = listener(stream);
         let run = self.desk.run_fresh(&params, Wanted { code, gone: &self.gone, listener });
         watched(run, self.progress, lines).await
@@ -171,8 +192,12 @@ impl Caller {
     async fn list_runtimes(self) -> Result<CallToolResult, Problem> {
         let mut runtimes = Vec::new();
         for language in RuntimeType::ALL {
-            let asker =
-                Self { progress: None, desk: Arc::clone(&self.desk), gone: self.gone.clone() };
+            let asker = Self {
+                desk: Arc::clone(&self.desk),
+                tool: Arc::clone(&self.tool),
+                gone: self.gone.clone(),
+                progress: None,
+            };
             // Whoever has run nothing says what it would say if it had.
             let tried = asker.fresh(language, String::new(), seconds(None)?).await;
             runtimes.push(runtime(language, tried));

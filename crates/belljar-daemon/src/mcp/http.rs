@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::limits::MAX_BODY_BYTES;
-use super::server::Server;
+use super::server::{Agents, Server};
 use crate::desk::House;
 use crate::desk::limits::MAX_CLIENTS;
 use crate::web::connections::{self, Bounds};
@@ -43,20 +43,20 @@ pub struct HttpSettings {
 }
 
 pub(super) async fn serve(
-    house: Arc<House>,
+    agents: Agents,
     settings: HttpSettings,
     end: CancellationToken,
     ready: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
     let listener = TcpListener::bind(settings.address).await?;
     let address = listener.local_addr()?;
-    let door = Arc::new(Door { token: settings.token.clone(), house: Arc::clone(&house) });
+    let door = Arc::new(Door { token: settings.token.clone(), house: Arc::clone(&agents.house) });
     let loopback = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
     let own = settings.address.ip().to_string();
     let hosts = loopback.into_iter().chain([own]).chain(settings.allowed_hosts).collect();
     let pages = Pages { hosts, origins: settings.allowed_origins };
     let router = Router::new()
-        .route_service(PATH, service(house, pages, end.clone()))
+        .route_service(PATH, service(agents, pages, end.clone()))
         .layer(middleware::from_fn_with_state(door, admit));
     ready(address);
     connections::serve(listener, router, Bounds::default(), end).await;
@@ -71,7 +71,7 @@ pub(crate) struct Pages {
 
 /// What answers at one path. Whoever comes this far has the token.
 pub(crate) fn service(
-    house: Arc<House>,
+    agents: Agents,
     pages: Pages,
     end: CancellationToken,
 ) -> StreamableHttpService<Server, LocalSessionManager> {
@@ -82,11 +82,11 @@ pub(crate) fn service(
         .with_max_request_body_bytes(MAX_BODY_BYTES)
         .with_cancellation_token(end);
     let mut sessions = LocalSessionManager::default();
-    sessions.session_config.keep_alive = Some(house.session_idle);
+    sessions.session_config.keep_alive = Some(agents.house.session_idle);
     // From the next version on nothing connects two requests over HTTP, so a client would not find
     // its own sandboxes again. Clients of that version speak this one as well.
     let newest = ProtocolVersion::V_2025_11_25;
-    let make = move || Ok(Server::new(Arc::clone(&house), newest.clone()));
+    let make = move || Ok(Server::new(agents.clone(), newest.clone()));
     StreamableHttpService::new(make, Arc::new(sessions), config)
 }
 

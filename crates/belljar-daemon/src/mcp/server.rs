@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use belljar::AgentTool;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
     ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
@@ -27,12 +28,21 @@ const INSTRUCTIONS: &str = "Belljar runs Python and JavaScript in isolated sandb
 /// One client's server.
 pub(crate) struct Server {
     desk: Arc<Desk>,
+    tool: Arc<AgentTool>,
     newest: ProtocolVersion,
 }
 
+/// What all clients share.
+#[derive(Clone)]
+pub(crate) struct Agents {
+    pub(crate) house: Arc<House>,
+    /// What `run_python_code` is.
+    pub(crate) tool: Arc<AgentTool>,
+}
+
 impl Server {
-    pub(crate) fn new(house: Arc<House>, newest: ProtocolVersion) -> Self {
-        Self { desk: Desk::new(house), newest }
+    pub(crate) fn new(agents: Agents, newest: ProtocolVersion) -> Self {
+        Self { desk: Desk::new(agents.house), tool: agents.tool, newest }
     }
 }
 
@@ -74,6 +84,7 @@ impl ServerHandler for Server {
         let token = context.meta.get_progress_token();
         let caller = Caller {
             desk: Arc::clone(&self.desk),
+            tool: Arc::clone(&self.tool),
             gone: context.ct,
             progress: token.map(|token| Progress::new(context.peer, token)),
         };

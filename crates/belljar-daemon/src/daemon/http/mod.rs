@@ -19,6 +19,7 @@ use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use belljar::{AgentSettings, AgentTool, Home};
 use tokio::net::{TcpListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +31,7 @@ use super::errors::DaemonError;
 use super::hub::Hub;
 use super::limits::seconds;
 use crate::desk::{Desk, House, Problem};
+use crate::mcp::server::Agents;
 use crate::web::connections::{self, Bounds};
 use crate::web::token::Token;
 use rate::Rate;
@@ -58,11 +60,12 @@ pub(super) struct Opened {
     pub(super) address: SocketAddr,
     hosts: Vec<String>,
     tokens: Vec<Token>,
+    tool: AgentTool,
 }
 
 impl Opened {
     /// Takes the address, and finds or makes the token.
-    pub(super) fn new(settings: HttpSettings, home: &belljar::Home) -> Result<Self, DaemonError> {
+    pub(super) fn new(settings: HttpSettings, home: &Home) -> Result<Self, DaemonError> {
         let wanted = settings.address;
         if !wanted.ip().is_loopback() && !settings.anywhere {
             return Err(DaemonError::Reachable { address: wanted });
@@ -77,8 +80,18 @@ impl Opened {
         let address = listener.local_addr().map_err(failed)?;
         let loopback = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
         let hosts = loopback.into_iter().chain([address.ip().to_string()]).chain(settings.hosts);
-        Ok(Self { listener, address, hosts: hosts.collect(), tokens })
+        let tool = agent_tool(home)?;
+        Ok(Self { listener, address, hosts: hosts.collect(), tokens, tool })
     }
+}
+
+/// What agents are given as `run_python_code`: as the environment says, in the daemon's workers.
+fn agent_tool(home: &Home) -> Result<AgentTool, DaemonError> {
+    let mut settings = AgentSettings::from_env()?;
+    (settings.python, settings.index_url) = (None, Vec::new());
+    // A daemon has no directory of its user's to be in.
+    settings.artifacts = settings.artifacts.below(&home.daemon());
+    Ok(AgentTool::new(settings))
 }
 
 /// Ends a server in two steps.
@@ -94,6 +107,7 @@ pub(super) struct End {
 struct Api {
     hub: Arc<Hub>,
     house: Arc<House>,
+    agents: Agents,
     hosts: Vec<String>,
     clients: Vec<Client>,
 }
@@ -117,7 +131,11 @@ pub(super) async fn serve(hub: Arc<Hub>, opened: Opened, end: End) -> Result<(),
         // The supervisor does not wait for longer either.
         ending: Duration::MAX,
     };
-    let house = Arc::new(house(&hub));
+    let agents = Agents { house: Arc::new(house(&hub)), tool: Arc::new(opened.tool) };
+    let mut house = house(&hub);
+    house.max_sessions = limits.sandboxes_per_client;
+    house.max_calls = MAX_CALLS;
+    let house = Arc::new(house);
     let client = |token| Client {
         token,
         rate: Rate::new(limits.http_requests_per_second),
@@ -125,7 +143,7 @@ pub(super) async fn serve(hub: Arc<Hub>, opened: Opened, end: End) -> Result<(),
     };
     let clients = opened.tokens.into_iter().map(client).collect();
     let (hub, hosts) = (Arc::clone(&hub), opened.hosts);
-    let router = routes::router(Arc::new(Api { hub, house, hosts, clients }), end.ended);
+    let router = routes::router(Arc::new(Api { hub, house, agents, hosts, clients }), end.ended);
     connections::serve(listener, router, bounds, end.closing).await;
     Ok(())
 }
@@ -135,10 +153,7 @@ fn house(hub: &Arc<Hub>) -> House {
     let connected = Arc::clone(hub);
     let connect = move || own_client(&connected);
     let turns = Semaphore::new(Semaphore::MAX_PERMITS);
-    let mut house = House::elsewhere(Box::new(connect), turns);
-    house.max_sessions = hub.limits.sandboxes_per_client;
-    house.max_calls = MAX_CALLS;
-    house
+    House::elsewhere(Box::new(connect), turns)
 }
 
 /// A connection to ourselves, as any client has one.

@@ -21,7 +21,7 @@ use crate::mcp::http::{self as mcp, Pages};
 
 pub(super) fn router(api: Arc<Api>, ended: CancellationToken) -> Router {
     let pages = Pages { hosts: api.hosts.clone(), origins: Vec::new() };
-    let agents = mcp::service(Arc::clone(&api.house), pages, ended);
+    let agents = mcp::service(api.agents.clone(), pages, ended);
     let agents = Router::new()
         .route_service(mcp::PATH, agents)
         .layer(middleware::from_fn_with_state(Arc::clone(&api), newcomers));
@@ -50,7 +50,7 @@ pub(super) fn router(api: Arc<Api>, ended: CancellationToken) -> Router {
 
 /// Agents may not be more than there is room for.
 async fn newcomers(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
-    mcp::pass(&api.house, request, next).await
+    mcp::pass(&api.agents.house, request, next).await
 }
 
 async fn nothing_there() -> Refused {
