@@ -49,6 +49,8 @@ impl HttpServer {
         let cache = build_dir().join("test-home/cache");
         let child = command(&["start", "--foreground", "--http", "0", "--workers", "2", "--cache"])
             .arg(cache)
+            // However fast the machine is; and few at once, so that many wait.
+            .args(["--limit", "http_requests_per_second=1000000", "--limit", "running=8"])
             .spawn()
             .unwrap();
         let begun = std::time::Instant::now();

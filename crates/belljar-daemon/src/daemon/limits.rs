@@ -86,7 +86,7 @@ impl Default for Limits {
             http_connections: 256,
             // The longest code that is accepted, if most of it is plain text.
             http_body_bytes: 24 * MIB,
-            http_requests_per_second: 200.0,
+            http_requests_per_second: 1000.0,
             http_header_seconds: 10.0,
             http_body_seconds: 60.0,
             http_stall_seconds: 60.0,

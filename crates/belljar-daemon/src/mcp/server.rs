@@ -92,7 +92,7 @@ impl ServerHandler for Server {
             Ok(call) => caller.call(call).await,
             Err(problem) => Err(problem),
         };
-        Ok(outcome.unwrap_or_else(|problem| failed(problem)).into())
+        Ok(outcome.unwrap_or_else(failed).into())
     }
 }
 

@@ -46,8 +46,11 @@ fn caller(api: &Arc<Api>, headers: &HeaderMap) -> Result<Caller, Refused> {
     }
     let secret = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes());
     // All are compared, so that the time it takes does not tell which one it is.
-    let admitted = api.clients.iter().filter(|client| client.token.admits(secret));
-    let Some(client) = admitted.last() else {
+    let admitted = api
+        .clients
+        .iter()
+        .fold(None, |found, client| if client.token.admits(secret) { Some(client) } else { found });
+    let Some(client) = admitted else {
         let problem = "a token is needed: Authorization: Bearer …";
         return Err(Refused::new(UNAUTHORIZED, problem));
     };
