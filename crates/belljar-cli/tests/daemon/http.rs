@@ -188,7 +188,7 @@ fn what_runs_is_answered_before_the_daemon_ends() {
     let running = std::thread::scope(|scope| {
         let asked = scope.spawn(|| http.prints("import time; time.sleep(1.5); print('done')"));
         wait_for("the code to run", || daemon.status()["running"] == 1);
-        signal(daemon.child.id() as i32, rustix::process::Signal::TERM);
+        signal(daemon.child.id().cast_signed(), rustix::process::Signal::TERM);
         asked.join().unwrap()
     });
     assert_eq!(running, "done\n");

@@ -48,7 +48,7 @@ fn a_body_that_is_too_long_is_not_read() {
     http.session("s");
     let code = |length: usize| json!({"code": "#".repeat(length)});
     assert_eq!(http.post("/v1/executions", &code(99_000)).expect(200).json()["status"], "ok");
-    http.put("/v1/sessions/s/files/small", &[0; 99_000]).expect(204);
+    http.put("/v1/sessions/s/files/small", &vec![0; 99_000]).expect(204);
     // Far more than was promised, and more than anybody keeps: the answer comes before the end.
     for path in ["/v1/executions", "/v1/sessions", "/v1/sessions/s/executions"] {
         let length = "10000000000";
