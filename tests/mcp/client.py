@@ -39,7 +39,7 @@ Picture()
 @asynccontextmanager
 async def connected():
     if sys.argv[1] == "stdio":
-        env = {name: os.environ[name] for name in ("BELLJAR_HOME", "PATH") if name in os.environ}
+        env = {name: os.environ[name] for name in ("BELLJAR_HOME", "PATH", "SANDBOX_ARTIFACTS_DIR") if name in os.environ}
         server = StdioServerParameters(command=sys.argv[2], args=["mcp"], env=env)
         async with Client(server, mode=sys.argv[3]) as client:
             yield client

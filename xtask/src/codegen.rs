@@ -1,4 +1,4 @@
-//! Files made from the Rust types: JSON Schema and the reference of the command line.
+//! Files made from the Rust types: JSON Schema, OpenAPI and the reference of the command line.
 
 use std::fs;
 use std::process::Command;
@@ -22,10 +22,12 @@ pub enum Mode {
 }
 
 pub fn run(mode: Mode) -> anyhow::Result<()> {
+    let command_line = command_line()?;
     let files = [
         ("docs/schema/policy.json", schema_text(&schema_for!(ExecutionPolicy))?),
         ("docs/schema/result.json", schema_text(&schema_for!(SandboxResult))?),
-        ("docs/cli.md", command_line()?),
+        ("docs/schema/openapi.json", interface()?),
+        ("docs/cli.md", command_line),
     ];
     for (name, text) in files {
         let path = root().join(name);
@@ -59,6 +61,12 @@ fn command_line() -> anyhow::Result<String> {
     Ok(page)
 }
 
+/// The interface over HTTP, as the program itself describes it.
+fn interface() -> anyhow::Result<String> {
+    let document: serde_json::Value = serde_json::from_str(&said(&["daemon", "openapi"])?)?;
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
+}
+
 fn describe(path: &[String], page: &mut String) -> anyhow::Result<()> {
     let help = help(path)?;
     let title = [&["belljar".to_owned()], path].concat().join(" ");
@@ -70,15 +78,20 @@ fn describe(path: &[String], page: &mut String) -> anyhow::Result<()> {
 }
 
 fn help(path: &[String]) -> anyhow::Result<String> {
+    let words = path.iter().map(String::as_str).chain(["--help"]);
+    said(&words.collect::<Vec<_>>())
+}
+
+/// What the program prints.
+fn said(args: &[&str]) -> anyhow::Result<String> {
     // It was built next to this program.
     let program = std::env::current_exe()?.with_file_name("belljar");
     let output = Command::new(&program)
-        .args(path)
-        .arg("--help")
+        .args(args)
         .env("COLUMNS", COLUMNS)
         .output()
         .with_context(|| format!("{} cannot be started", program.display()))?;
-    ensure!(output.status.success(), "belljar {} --help failed", path.join(" "));
+    ensure!(output.status.success(), "belljar {} failed", args.join(" "));
     Ok(String::from_utf8(output.stdout)?)
 }
 

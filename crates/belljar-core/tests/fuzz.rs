@@ -176,6 +176,7 @@ fn lines_of_the_protocol() {
                 protocol::notification(method, text)
             }
             Message::Response { id, outcome } => protocol::response(id, outcome.as_ref()),
+            Message::Complaint(error) => protocol::complaint(error),
         };
         // Whatever is understood can be passed on, and means the same there.
         let again = again.expect("what was JSON is JSON");

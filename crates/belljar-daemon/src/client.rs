@@ -103,6 +103,12 @@ impl Client {
         let answer = answer.await.map_err(|_| ClientError::Lost)??;
         Ok(serde_json::from_str(answer.get())?)
     }
+
+    /// Whether nobody answers any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.waiting.known().is_none()
+    }
 }
 
 /// Who waits for which answer; `None` once there will be no more.

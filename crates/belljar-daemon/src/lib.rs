@@ -10,6 +10,8 @@
 pub mod client;
 #[cfg(unix)]
 pub mod daemon;
+mod desk;
 mod gathered;
 pub mod mcp;
 pub mod serve;
+mod web;

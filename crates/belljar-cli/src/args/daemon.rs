@@ -1,5 +1,6 @@
 //! What can be typed about the daemon.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use belljar::core::units;
@@ -36,6 +37,8 @@ pub(crate) enum DaemonCommand {
         #[arg(short, long)]
         follow: bool,
     },
+    /// Print the description of the interface over HTTP, as OpenAPI
+    Openapi,
     /// Be a worker: for the daemon itself, which starts its workers so
     #[command(hide = true)]
     Worker(WorkerArgs),
@@ -55,6 +58,17 @@ pub(crate) struct StartArgs {
     /// Change a limit, for example running=16; may be repeated. docs/daemon.md lists them
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     pub(crate) limits: Vec<String>,
+    /// Serve over HTTP, too, at this port of the loopback or this IP:PORT; port 0 takes a free one.
+    /// Clients need the token in the daemon's directory, or one of those in BELLJAR_HTTP_TOKEN
+    #[arg(long, value_name = "ADDR", value_parser = super::parse_address)]
+    pub(crate) http: Option<SocketAddr>,
+    /// Let --http be an address that other machines reach; nothing is encrypted on the way
+    #[arg(long, requires = "http")]
+    pub(crate) http_anywhere: bool,
+    /// A name by which clients over HTTP may call this machine, beside localhost and the address;
+    /// may be repeated
+    #[arg(long, value_name = "HOST", requires = "http")]
+    pub(crate) http_host: Vec<String>,
     /// Where compiled guests are, if not in Belljar's directory
     #[arg(long, hide = true, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,

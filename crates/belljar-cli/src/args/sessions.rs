@@ -58,6 +58,9 @@ pub(crate) enum SessionCommand {
         /// Print them as JSON
         #[arg(long)]
         json: bool,
+        /// List those that clients of the daemon have named, instead
+        #[arg(long)]
+        daemon: bool,
     },
     /// Show what is known about a session, and what it waits for
     Show {
@@ -109,6 +112,9 @@ pub(crate) enum SessionCommand {
         /// Their names
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
+        /// Remove those that clients of the daemon have named, instead
+        #[arg(long)]
+        daemon: bool,
     },
     /// Remove sessions nobody has used for long
     Prune(PruneArgs),
@@ -144,6 +150,9 @@ pub(crate) struct PruneArgs {
     /// Remove suspended sessions, too
     #[arg(long)]
     pub(crate) suspended: bool,
+    /// Remove those that clients of the daemon have named, instead
+    #[arg(long)]
+    pub(crate) daemon: bool,
     /// Print what was removed as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -12,9 +12,10 @@ use belljar::Home;
 use belljar::core::protocol::daemon::{DaemonStatus, METRICS, STATUS, STOP, StopParams};
 use belljar::core::protocol::methods::{HELLO, Hello};
 use belljar_daemon::daemon::{
-    Control, DaemonError, Limits, Settings, WorkerSettings, has_ended, log_path, older, prepare,
-    run as serve, socket_path, work,
+    Control, DaemonError, HttpSettings, Limits, Settings, WorkerSettings, has_ended, log_path,
+    older, openapi, prepare, run as serve, socket_path, token_path, work,
 };
+use belljar_daemon::mcp::Token;
 use serde_json::Value;
 
 use crate::args::{DaemonArgs, DaemonCommand, StartArgs};
@@ -29,6 +30,9 @@ const START: Duration = Duration::from_secs(60);
 /// How long it may take to end beyond what it was given.
 const END: Duration = Duration::from_secs(30);
 
+/// The tokens that clients over HTTP have to know.
+const TOKEN: &str = "BELLJAR_HTTP_TOKEN";
+
 /// How often something is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -41,6 +45,7 @@ pub(crate) fn run(args: DaemonArgs) -> anyhow::Result<ExitCode> {
         DaemonCommand::Stop { patience } => stop(patience),
         DaemonCommand::Status { json, metrics } => status(json, metrics),
         DaemonCommand::Logs { follow } => logs(follow),
+        DaemonCommand::Openapi => render::json(&openapi()).map(|()| ExitCode::SUCCESS),
         DaemonCommand::Worker(args) => {
             let settings =
                 WorkerSettings { home: args.home, cache: args.cache, unconfined: args.unconfined };
@@ -64,6 +69,8 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     };
     let socket = socket_path()?;
     let limits = Limits::with(&args.limits).map_err(anyhow::Error::msg)?;
+    let http = http_settings(args)?;
+    let own_token = http.as_ref().is_some_and(|http| http.tokens.is_empty());
     if args.foreground {
         if args.detach {
             rustix::process::setsid().context("cannot leave the terminal")?;
@@ -75,6 +82,7 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
             workers: args.workers.unwrap_or(cores),
             unconfined: args.unconfined,
             limits,
+            http,
             program: std::env::current_exe().context("cannot find this program")?,
         })?;
         return Ok(ExitCode::SUCCESS);
@@ -90,7 +98,35 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     }
     let mut out = anstream::stdout().lock();
     writeln!(out, "the daemon runs as process {} at {}", hello.pid, socket.display())?;
+    if args.http.is_some() {
+        let status: DaemonStatus = Control::connect(&socket, ANSWER)?.ask(STATUS, &Value::Null)?;
+        writeln!(out, "it is served at {}", status.http.unwrap_or_default())?;
+        if own_token {
+            writeln!(out, "the token is in {}", token_path(&home).display())?;
+        }
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// How it is to be served over HTTP. Each word of the variable is a client's token.
+fn http_settings(args: &StartArgs) -> anyhow::Result<Option<HttpSettings>> {
+    let Some(address) = args.http else { return Ok(None) };
+    let tokens = match std::env::var_os(TOKEN) {
+        Some(chosen) => {
+            let chosen = chosen.to_str().with_context(|| format!("{TOKEN} is no text"))?;
+            // A variable that is set and empty is a mistake, not a wish for another token.
+            let words = if chosen.trim().is_empty() { vec![""] } else { words(chosen) };
+            let tokens = words.into_iter().map(Token::chosen).collect::<Result<_, _>>();
+            tokens.with_context(|| format!("{TOKEN} cannot be used"))?
+        }
+        None => Vec::new(),
+    };
+    let (anywhere, hosts) = (args.http_anywhere, args.http_host.clone());
+    Ok(Some(HttpSettings { address, anywhere, hosts, tokens }))
+}
+
+fn words(text: &str) -> Vec<&str> {
+    text.split_ascii_whitespace().collect()
 }
 
 /// This program once more with the same arguments, without a terminal.
@@ -158,6 +194,9 @@ fn status(json: bool, metrics: bool) -> anyhow::Result<ExitCode> {
         serde_json::to_writer(&mut out, &status)?;
         writeln!(out)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(address) = &status.http {
+        writeln!(out, "over HTTP at {address}")?;
     }
     let time = |seconds: f64| format!("{seconds:.0} s");
     let state = if status.stopping { "ends" } else { "runs" };

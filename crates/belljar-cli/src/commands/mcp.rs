@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use belljar::{Defaults, Home};
+use belljar::{AgentTool, Defaults, Home};
 use belljar_daemon::mcp::{self, HttpSettings, Token};
 use belljar_daemon::serve::Offer;
 
@@ -19,9 +19,11 @@ pub(crate) fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
         Some(backend) => backend,
         None => Defaults::read(&home)?.backend.unwrap_or_default(),
     };
-    let offer = Offer { backend, ..Offer::new(home) };
+    let tool = AgentTool::from_env()?;
+    let docker = tool.settings().docker.clone();
+    let offer = Offer { backend, docker, ..Offer::new(home) };
     match args.http {
-        None => mcp::serve_stdio(offer)?,
+        None => mcp::serve_stdio(offer, tool)?,
         Some(address) => {
             let settings = HttpSettings {
                 address,
@@ -29,7 +31,7 @@ pub(crate) fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
                 allowed_hosts: args.allow_host,
                 allowed_origins: args.allow_origin,
             };
-            mcp::serve_http(offer, settings, tell)
+            mcp::serve_http(offer, tool, settings, tell)
                 .with_context(|| format!("cannot serve on {address}"))?;
         }
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::{Context, bail};
 use belljar::core::limits;
 use belljar::core::units::{format_bytes, group_digits};
 use belljar::sessions::{Listed, SessionFile};
@@ -12,6 +13,7 @@ use belljar::{
     ExecutionPolicy, Home, PolicyLayer, Preset, SandboxConfig, SandboxError, SessionRecord,
     SessionStore, Snapshot,
 };
+use belljar_daemon::daemon::worker_homes;
 use serde_json::json;
 
 use crate::args::{PruneArgs, ResumeArgs, SessionArgs, SessionCommand};
@@ -25,7 +27,7 @@ pub(crate) fn run(args: SessionArgs) -> anyhow::Result<ExitCode> {
     let home = Home::locate()?;
     let store = SessionStore::open(&home);
     match args.command {
-        SessionCommand::List { json } => list(&store, json)?,
+        SessionCommand::List { json, daemon } => list(&home, daemon, json)?,
         SessionCommand::Show { id, json } => show(&store, &id, json)?,
         SessionCommand::Fork { id, new_id, json } => {
             let fork = during("copying the session", || store.fork(&id, new_id.as_deref()))?;
@@ -37,20 +39,34 @@ pub(crate) fn run(args: SessionArgs) -> anyhow::Result<ExitCode> {
         }
         SessionCommand::Resume(args) => return resume(&home, &args),
         SessionCommand::Files { id, json } => files(&store.files(&id)?, json)?,
-        SessionCommand::Rm { ids } => remove(&store, &ids)?,
-        SessionCommand::Prune(args) => prune(&store, &args)?,
+        SessionCommand::Rm { ids, daemon } => remove(&stores(&home, daemon)?, &ids)?,
+        SessionCommand::Prune(args) => prune(&stores(&home, args.daemon)?, &args)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(store: &SessionStore, as_json: bool) -> anyhow::Result<()> {
-    let sessions = store.list()?;
+/// This user's sessions; or the daemon's, of which every worker has its own.
+fn stores(home: &Home, daemon: bool) -> anyhow::Result<Vec<SessionStore>> {
+    if !daemon {
+        return Ok(vec![SessionStore::open(home)]);
+    }
+    let homes = worker_homes(home).context("cannot look at the daemon's directory")?;
+    Ok(homes.iter().map(SessionStore::open).collect())
+}
+
+fn list(home: &Home, daemon: bool, as_json: bool) -> anyhow::Result<()> {
+    let mut sessions = Vec::new();
+    for store in stores(home, daemon)? {
+        sessions.extend(store.list()?);
+    }
+    sessions.sort_by(|one, other| one.id.cmp(&other.id));
     if as_json {
         return render::json(&sessions.iter().map(as_value).collect::<Result<Vec<_>, _>>()?);
     }
     let mut out = anstream::stdout().lock();
     if sessions.is_empty() {
-        writeln!(out, "no sessions; `belljar run --session ID` makes one")?;
+        let how = if daemon { "" } else { "; `belljar run --session ID` makes one" };
+        writeln!(out, "no sessions{how}")?;
     }
     let width = sessions.iter().map(|session| session.id.len()).max().unwrap_or(0);
     for Listed { id, record, busy } in &sessions {
@@ -185,31 +201,38 @@ fn files(files: &[SessionFile], as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn remove(store: &SessionStore, ids: &[String]) -> anyhow::Result<()> {
+fn remove(stores: &[SessionStore], ids: &[String]) -> anyhow::Result<()> {
     for id in ids {
+        let there = stores.iter().find(|store| store.contains(id)).or_else(|| stores.first());
+        let Some(store) = there else { bail!("the daemon has no sessions") };
         during("removing the session", || store.remove(id))?;
         writeln!(anstream::stdout(), "removed {STRONG}{id}{STRONG:#}")?;
     }
     Ok(())
 }
 
-fn prune(store: &SessionStore, args: &PruneArgs) -> anyhow::Result<()> {
+fn prune(stores: &[SessionStore], args: &PruneArgs) -> anyhow::Result<()> {
     let idle = args.idle.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default());
-    let pruned = during("removing sessions", || store.prune(idle, args.suspended))?;
+    let (mut removed, mut waiting) = (Vec::new(), Vec::new());
+    for store in stores {
+        let pruned = during("removing sessions", || store.prune(idle, args.suspended))?;
+        removed.extend(pruned.removed);
+        waiting.extend(pruned.waiting);
+    }
     if args.json {
-        return render::json(&json!({ "removed": pruned.removed, "waiting": pruned.waiting }));
+        return render::json(&json!({ "removed": removed, "waiting": waiting }));
     }
     let mut out = anstream::stdout().lock();
-    for id in &pruned.removed {
+    for id in &removed {
         writeln!(out, "removed {STRONG}{id}{STRONG:#}")?;
     }
-    for id in &pruned.waiting {
+    for id in &waiting {
         writeln!(
             out,
             "kept {STRONG}{id}{STRONG:#}: it waits for an answer (--suspended removes it)"
         )?;
     }
-    if pruned.removed.is_empty() && pruned.waiting.is_empty() {
+    if removed.is_empty() && waiting.is_empty() {
         writeln!(out, "nothing to remove")?;
     }
     Ok(())

@@ -44,6 +44,7 @@ impl Place {
             .args(args)
             .env("BELLJAR_HOME", self.home())
             .env("BELLJAR_SOCKET", self.socket())
+            .env_remove("BELLJAR_HTTP_TOKEN")
             .stdin(Stdio::null());
         command
     }
@@ -84,7 +85,12 @@ impl Daemon {
     }
 
     pub fn at(place: Place, args: &[&str]) -> Self {
-        let child = place.start(&[&["--foreground"], args].concat()).spawn().unwrap();
+        let command = place.start(&[&["--foreground"], args].concat());
+        Self::started(place, command)
+    }
+
+    pub fn started(place: Place, mut command: Command) -> Self {
+        let child = command.spawn().unwrap();
         let daemon = Self { place, child };
         wait_for("the daemon", || daemon.is_ready());
         daemon

@@ -1,5 +1,6 @@
 //! Starting, stopping and finding a daemon.
 
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -266,4 +267,43 @@ fn workers_without_a_jail_are_said_to_be_so() {
     wait_for("workers to end with the daemon", || {
         !workers.iter().any(|worker| crate::harness::lives(*worker))
     });
+}
+
+#[test]
+fn named_sessions_are_listed_and_pruned_apart_from_the_users_own() {
+    let daemon = Daemon::new(&[]);
+    let mut client = daemon.client();
+    for name in ["kept", "old"] {
+        let sandbox = client.session(name);
+        client.prints(sandbox, "x = 1");
+    }
+    let place = &daemon.place;
+    let session = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_belljar"));
+        command.arg("session").args(args).env("BELLJAR_HOME", place.home());
+        crate::harness::outcome(&command.output().unwrap())
+    };
+    let names = |args: &[&str]| -> Vec<String> {
+        let listed: Vec<Value> = serde_json::from_str(&session(args).1).unwrap();
+        listed.iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&["list", "--daemon", "--json"]), ["kept", "old"]);
+    assert!(names(&["list", "--json"]).is_empty());
+    // What is in use stays.
+    let (code, said, _) = session(&["prune", "--daemon", "--idle", "0.001s"]);
+    assert_eq!((code, said.as_str()), (0, "nothing to remove\n"));
+    assert_ne!(session(&["rm", "--daemon", "old"]).0, 0);
+    drop(client);
+    wait_for("the sandboxes to end", || daemon.status()["sandboxes"] == 0);
+    wait_for("the session to be removed", || session(&["rm", "--daemon", "old"]).0 == 0);
+    assert_eq!(names(&["list", "--daemon", "--json"]), ["kept"]);
+    let mut client = daemon.client();
+    let sandbox = client.session("kept");
+    assert_eq!(client.prints(sandbox, "print(x)"), "1\n");
+    drop(client);
+    wait_for("the session to be pruned", || {
+        session(&["prune", "--daemon", "--idle", "0.001s"]).1.contains("removed kept")
+    });
+    assert!(names(&["list", "--daemon", "--json"]).is_empty());
+    assert_ne!(session(&["rm", "--daemon", "nothing"]).0, 0);
 }

@@ -4,14 +4,15 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::{LONG, TOKEN, belljar, done, initialize, wait};
+use crate::{LONG, TOKEN, belljar, build_dir, done, initialize, wait};
 
 /// A server over HTTP, ended at the end.
 pub(crate) struct HttpServer {
     child: Child,
     pub(crate) url: String,
+    _place: Option<tempfile::TempDir>,
 }
 
 impl HttpServer {
@@ -30,7 +31,39 @@ impl HttpServer {
         let url = url.to_owned();
         // What is said later is nobody's business, and must not fill the pipe.
         std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-        Self { child, url }
+        Self { child, url, _place: None }
+    }
+
+    /// A daemon that is served over HTTP, which has MCP beside everything else.
+    pub(crate) fn daemon() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let command = |args: &[&str]| {
+            let mut command = belljar(&[&["daemon"], args].concat());
+            command
+                .env("BELLJAR_HOME", place.path().join("home"))
+                .env("BELLJAR_SOCKET", place.path().join("run/daemon.sock"))
+                .env("BELLJAR_HTTP_TOKEN", TOKEN)
+                .stdin(Stdio::null());
+            command
+        };
+        let cache = build_dir().join("test-home/cache");
+        let child = command(&["start", "--foreground", "--http", "0", "--workers", "2", "--cache"])
+            .arg(cache)
+            // However fast the machine is; and few at once, so that many wait.
+            .args(["--limit", "http_requests_per_second=1000000", "--limit", "running=8"])
+            .spawn()
+            .unwrap();
+        let begun = std::time::Instant::now();
+        let url = loop {
+            let output = command(&["status", "--json"]).output().unwrap();
+            let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            if let Some(url) = status["http"].as_str() {
+                break format!("{url}/mcp");
+            }
+            assert!(begun.elapsed() < LONG, "no daemon: {output:?}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        };
+        Self { child, url, _place: Some(place) }
     }
 
     fn address(&self) -> &str {
@@ -160,4 +193,15 @@ fn a_token_is_made_up_and_shown_once_and_a_bad_one_refused() {
         assert_eq!(output.status.code(), Some(125), "{complaint}");
         assert!(complaint.contains(why) && !complaint.contains("in between"), "{complaint}");
     }
+}
+
+#[test]
+fn the_daemon_lets_nobody_in_without_the_token_either() {
+    let server = HttpServer::daemon();
+    let wrong = ("Authorization", "Bearer another-token-of-nobody");
+    assert_eq!(server.post(&[], &initialize()).0, 401);
+    assert_eq!(server.post(&[wrong], &initialize()).0, 401);
+    assert_eq!(server.post(&[BEARER, ("Host", "evil.example")], &initialize()).0, 403);
+    assert_eq!(server.post(&[BEARER, ("Origin", "https://evil.example")], &initialize()).0, 403);
+    assert_eq!(server.post(&[BEARER], &initialize()).0, 200);
 }

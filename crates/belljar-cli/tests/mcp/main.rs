@@ -21,10 +21,16 @@ fn build_dir() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().to_owned()
 }
 
+/// Where code that failed is kept.
+fn artifacts() -> PathBuf {
+    build_dir().join("test-artifacts-mcp")
+}
+
 fn belljar(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_belljar"));
     command.args(args).env("BELLJAR_HOME", build_dir().join("test-home"));
-    for name in ["SANDBOX_TYPE", "SANDBOX_PRESET", "BELLJAR_HTTP_TOKEN"] {
+    command.env("SANDBOX_ARTIFACTS_DIR", artifacts());
+    for name in ["SANDBOX_TYPE", "SANDBOX_PRESET", "SANDBOX_STORE_CODE", "BELLJAR_HTTP_TOKEN"] {
         command.env_remove(name);
     }
     command

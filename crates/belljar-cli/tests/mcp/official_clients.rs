@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::http::HttpServer;
-use crate::{TOKEN, build_dir, done};
+use crate::{TOKEN, artifacts, build_dir, done};
 
 const PYTHON_PACKAGE: &str = "mcp==2.3.0";
 const NPM_PACKAGE: &str = "@modelcontextprotocol/sdk@1.32.2";
@@ -78,7 +78,9 @@ fn typescript(test: &str, args: &[&str]) {
 }
 
 fn run_client(mut client: Command) {
-    client.env("BELLJAR_HOME", build_dir().join("test-home"));
+    client
+        .env("BELLJAR_HOME", build_dir().join("test-home"))
+        .env("SANDBOX_ARTIFACTS_DIR", artifacts());
     match done(&mut client) {
         Ok(said) => assert!(said.lines().count() >= 5, "{said}"),
         Err(problem) => panic!("{problem}"),
@@ -113,4 +115,16 @@ fn the_typescript_client_over_stdio() {
 fn the_typescript_client_over_http() {
     let server = HttpServer::start(&[]);
     typescript("the_typescript_client_over_http", &["http", &server.url, TOKEN]);
+}
+
+#[test]
+fn the_python_client_with_the_daemon() {
+    let server = HttpServer::daemon();
+    python("the_python_client_with_the_daemon", &["http", &server.url, TOKEN]);
+}
+
+#[test]
+fn the_typescript_client_with_the_daemon() {
+    let server = HttpServer::daemon();
+    typescript("the_typescript_client_with_the_daemon", &["http", &server.url, TOKEN]);
 }

@@ -129,3 +129,32 @@ fn an_end_in_the_middle_of_something_leaves_nothing_behind() {
         assert!(left.is_empty(), "{ending}: {left:?}");
     }
 }
+
+#[test]
+fn run_python_code_follows_the_settings_of_the_agents_tool() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = belljar(&["mcp"]);
+    command
+        .env("SANDBOX_ARTIFACTS_DIR", dir.path())
+        .env("SANDBOX_BLOCK_DANGEROUS_IMPORTS", "yes")
+        .env("SANDBOX_MAX_OUTPUT_KB", "1");
+    let mut client = Raw::begin(&mut command);
+    let mut run = |id: u64, code: &str| {
+        let answer = client.call(id, "run_python_code", json!({"code": code}));
+        let result = answer["result"].clone();
+        (result["isError"] == json!(true), result["structuredContent"]["output"].to_string())
+    };
+    let (failed, said) = run(1, "import subprocess");
+    assert!(failed && said.contains("subprocess"), "{said}");
+    let (failed, said) = run(2, "print('x' * 5000)");
+    assert!(!failed && said.len() < 2000, "{said}");
+    let (failed, said) = run(3, "import math; print(math.sqrt(9))");
+    assert_eq!((failed, said.as_str()), (false, "\"3.0\\n\""));
+    // What failed is kept, as `belljar tool run-python` keeps it.
+    let kept = fs::read_dir(dir.path().join("executions")).unwrap().count();
+    assert!(kept >= 1, "nothing is kept");
+    assert_eq!(client.end(), 0);
+    let mut wrong = belljar(&["mcp"]);
+    let output = wrong.env("SANDBOX_MAX_OUTPUT_KB", "many").output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+}

@@ -34,6 +34,9 @@ pub struct DaemonStatus {
     pub confined: bool,
     /// What confines them.
     pub layers: Vec<String>,
+    /// Where it is served over HTTP, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<String>,
     /// Clients that are connected now.
     pub connections: u64,
     /// Sandboxes they have.

@@ -156,9 +156,8 @@ impl Message {
         let error = match raw.error {
             Some(raw) => {
                 check_weight(raw.get().as_bytes())?;
-                let mut error: RpcError = serde_json::from_str(raw.get()).map_err(nonsense)?;
-                error.message.truncate(error.message.floor_char_boundary(MAX_ERROR_MESSAGE_BYTES));
-                Some(error)
+                let error: RpcError = serde_json::from_str(raw.get()).map_err(nonsense)?;
+                Some(error.capped())
             }
             None => None,
         };

@@ -1,5 +1,6 @@
 //! What the daemon itself refuses, and why it cannot be started.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use belljar_core::protocol::{BUSY, FAILED, INVALID_PARAMS, RpcError};
@@ -27,6 +28,20 @@ pub enum DaemonError {
     NoJail {
         /// Why not.
         reason: String,
+    },
+    /// Other machines could connect, and nobody has said that they may.
+    #[error("{address} is an address that other machines reach; nothing was started")]
+    Reachable {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The address cannot be had.
+    #[error("cannot serve over HTTP on {address}: {problem}; nothing was started")]
+    Address {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        problem: std::io::Error,
     },
     /// Nobody answers.
     #[error("no daemon answers at {}: {problem}", path.display())]
@@ -66,9 +81,14 @@ impl DaemonError {
                  escape from wasm would be this user"
                     .to_owned(),
             ),
+            Self::Reachable { .. } => Some(
+                "use a port of the loopback; or --http-anywhere, behind a proxy with TLS: nothing \
+                 is encrypted here"
+                    .to_owned(),
+            ),
             Self::Silent { .. } => Some("start one with `belljar daemon start`".to_owned()),
             Self::Sandbox(error) => error.hint(),
-            Self::Place { .. } | Self::System { .. } => None,
+            Self::Place { .. } | Self::Address { .. } | Self::System { .. } => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use belljar::{Backend, check_id};
@@ -28,6 +28,8 @@ pub(super) struct Hub {
     /// What waits for clients or of them.
     pub(super) budget: Arc<Budget>,
     pub(super) confined: bool,
+    /// Where it is served over HTTP, if it is.
+    pub(super) http: OnceLock<String>,
     /// What confines workers, as the last that started told.
     pub(super) layers: Mutex<Vec<String>>,
     started: Instant,
@@ -134,6 +136,7 @@ impl Hub {
             slots: slots.collect(),
             budget: Budget::new(limits.buffered_bytes),
             confined,
+            http: OnceLock::new(),
             layers: Mutex::default(),
             started: Instant::now(),
             names: Mutex::new(names),
@@ -335,6 +338,7 @@ impl Hub {
             stopping: self.is_stopping(),
             confined: self.confined,
             layers: self.layers.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            http: self.http.get().cloned(),
             connections: count(self.connections()),
             sandboxes: count(self.sandboxes.load(Ordering::Relaxed)),
             running: count(self.running()),

@@ -47,6 +47,18 @@ pub struct Limits {
     pub idle_seconds: f64,
     /// How long `stop` waits for what runs.
     pub drain_seconds: f64,
+    /// Connections over HTTP at the same time; more wait.
+    pub http_connections: usize,
+    /// The body of one request over HTTP.
+    pub http_body_bytes: usize,
+    /// Requests over HTTP that one client may make a second, and at once.
+    pub http_requests_per_second: f64,
+    /// Until the headers of a request over HTTP are there.
+    pub http_header_seconds: f64,
+    /// Until its body is.
+    pub http_body_seconds: f64,
+    /// How long a client over HTTP may take nothing of what it is told; then it is disconnected.
+    pub http_stall_seconds: f64,
     /// Memory of all workers together; three quarters of the machine's when zero.
     pub memory_bytes: u64,
 }
@@ -76,6 +88,13 @@ impl Default for Limits {
             worker_seconds: 10.0,
             idle_seconds: 600.0,
             drain_seconds: 30.0,
+            http_connections: 256,
+            // The longest code that is accepted, if most of it is plain text.
+            http_body_bytes: 24 * MIB,
+            http_requests_per_second: 1000.0,
+            http_header_seconds: 10.0,
+            http_body_seconds: 60.0,
+            http_stall_seconds: 60.0,
             memory_bytes: 0,
         }
     }
@@ -109,9 +128,15 @@ impl Limits {
             self.worker_seconds,
             self.idle_seconds,
             self.drain_seconds,
+            self.http_header_seconds,
+            self.http_body_seconds,
+            self.http_stall_seconds,
         ];
         if times.iter().any(|time| Duration::try_from_secs_f64(*time).is_err()) {
             return Err("a time has to be a number of seconds that is not negative".to_owned());
+        }
+        if !(self.http_requests_per_second > 0.0 && self.http_requests_per_second.is_finite()) {
+            return Err("http_requests_per_second has to be more than 0".to_owned());
         }
         if self.running == 0 || self.running_per_client == 0 {
             return Err("running and running_per_client have to be more than 0".to_owned());

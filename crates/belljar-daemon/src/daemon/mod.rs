@@ -18,6 +18,7 @@ mod control;
 mod directories;
 mod errors;
 mod fields;
+mod http;
 mod hub;
 mod launch;
 mod limits;
@@ -33,6 +34,7 @@ mod slot;
 mod transfer;
 mod worker;
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,11 +44,12 @@ use belljar_core::protocol::{self, RpcError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
 pub use control::Control;
 pub use errors::DaemonError;
+pub use http::{HttpSettings, openapi, token_path};
 pub use limits::Limits;
 pub use listen::{SOCKET_VARIABLE, socket_path};
 pub use log::older;
@@ -80,6 +83,9 @@ const SESSIONS: &str = "sessions";
 /// Held by the daemon that works in a directory.
 const LOCK: &str = "lock";
 
+/// Where workers have their directories.
+const WORKERS: &str = "workers";
+
 /// How a daemon is to be.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -93,6 +99,8 @@ pub struct Settings {
     pub unconfined: bool,
     /// How much for how many.
     pub limits: Limits,
+    /// Whether it is served over HTTP, too.
+    pub http: Option<HttpSettings>,
     /// The program that workers run, which is `belljar` itself.
     pub program: PathBuf,
 }
@@ -107,6 +115,21 @@ pub fn log_path(home: &Home) -> PathBuf {
 #[must_use]
 pub fn has_ended(home: &Home) -> bool {
     !matches!(Lock::take(&home.daemon().join(LOCK)), Err(DaemonError::Running { .. }))
+}
+
+/// Belljar's directory of every worker there was: each keeps the sessions that clients have named.
+///
+/// # Errors
+/// When the daemon's directory cannot be read. One that is not there holds none.
+pub fn worker_homes(home: &Home) -> io::Result<Vec<Home>> {
+    let entries = match std::fs::read_dir(home.daemon().join(WORKERS)) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths.into_iter().map(Home::at).collect())
 }
 
 /// Serves until it is stopped: by `stop`, SIGTERM or SIGINT.
@@ -132,6 +155,7 @@ pub fn run(settings: Settings) -> Result<(), DaemonError> {
     let found = directories::worker_directories(&directory, settings.workers.max(1), &mut listed)?;
     let names = names::Names::new(&list, &listed, &found.sessions);
     directories::clear_all(&directory);
+    let http = settings.http.map(|http| http::Opened::new(http, &settings.home)).transpose()?;
     let (socket, listener) = Socket::open(&settings.socket)?;
     listener.set_nonblocking(true).map_err(DaemonError::system("use the socket"))?;
     let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 4));
@@ -149,17 +173,20 @@ pub fn run(settings: Settings) -> Result<(), DaemonError> {
         limits: settings.limits.clone(),
     };
     let hub = Arc::new(Hub::new(settings.limits, found.directories, names, launch.confined));
-    let outcome = runtime.block_on(supervise(hub, launch, socket, listener));
+    let outcome = runtime.block_on(supervise(hub, launch, Doors { socket, listener, http }));
     runtime.shutdown_timeout(LAST_WORDS);
     outcome
 }
 
-async fn supervise(
-    hub: Arc<Hub>,
-    launch: Launch,
-    mut socket: Socket,
+/// Where clients come in.
+struct Doors {
+    socket: Socket,
     listener: std::os::unix::net::UnixListener,
-) -> Result<(), DaemonError> {
+    http: Option<http::Opened>,
+}
+
+async fn supervise(hub: Arc<Hub>, launch: Launch, doors: Doors) -> Result<(), DaemonError> {
+    let Doors { mut socket, listener, http } = doors;
     let listener =
         UnixListener::from_std(listener).map_err(DaemonError::system("use the socket"))?;
     tracing::info!(
@@ -177,13 +204,21 @@ async fn supervise(
         slots.spawn(slot::supervise(Arc::clone(&hub), Arc::clone(&launch), slot.number));
     }
     stop_on_signals(&hub)?;
+    let end = http::End::default();
+    let http = http.map(|opened| serve_http(&hub, opened, &end));
     tokio::select! {
         () = hub.stopped() => {}
         () = accept(&hub, &mut socket, listener) => {}
     }
     socket.remove();
+    end.closing.cancel();
     tracing::info!(running = hub.running(), "the daemon ends");
     drain(&hub).await;
+    end.ended.cancel();
+    if let Some(http) = http {
+        // Whoever does not take its answer by then gets none.
+        let _ = timeout(LAST_WORDS, http).await;
+    }
     hub.end();
     while slots.join_next().await.is_some() {}
     for client in hub.all_clients() {
@@ -191,6 +226,22 @@ async fn supervise(
     }
     tracing::info!("the daemon has ended");
     Ok(())
+}
+
+fn serve_http(hub: &Arc<Hub>, opened: http::Opened, end: &http::End) -> JoinHandle<()> {
+    let address = opened.address;
+    // Said once.
+    let _ = hub.http.set(format!("http://{address}"));
+    tracing::info!(%address, "it is served over HTTP, too");
+    if !address.ip().is_loopback() {
+        tracing::warn!("other machines can connect, and nothing is encrypted on the way");
+    }
+    let serving = http::serve(Arc::clone(hub), opened, end.clone());
+    tokio::spawn(async move {
+        if let Err(error) = serving.await {
+            tracing::error!(%error, "it is not served over HTTP");
+        }
+    })
 }
 
 /// Lets clients in, for ever.

@@ -17,26 +17,6 @@ pub(super) struct Ran {
     pub(super) output: String,
 }
 
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub(super) struct SessionInfo {
-    /// The session's name.
-    pub(super) session_id: String,
-    /// Its language.
-    pub(super) language: RuntimeType,
-    /// Executions in it so far.
-    pub(super) executions: u64,
-    /// Whether code runs in it now.
-    pub(super) running: bool,
-    /// Seconds since it was used last.
-    pub(super) idle_seconds: u64,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct SessionList {
-    /// The sessions of this client.
-    pub(super) sessions: Vec<SessionInfo>,
-}
-
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Destroyed {
     /// The session that is gone.

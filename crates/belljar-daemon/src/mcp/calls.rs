@@ -1,33 +1,32 @@
 //! What each tool does; those for files are in `files.rs`.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use belljar::core::limits::MIN_TIMEOUT_SECONDS;
 use belljar::core::protocol::methods::{
-    CodeParams, Created, FORK, GET_VARIABLE, Looked, NameParams, SandboxParams, VALIDATE, Validated,
+    CodeParams, CreateParams, GET_VARIABLE, Looked, NameParams, VALIDATE, Validated,
 };
-use belljar::{RuntimeType, SandboxResult};
+use belljar::{AgentTool, RuntimeType, SandboxResult};
 use rmcp::model::CallToolResult;
+use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use super::answers::{
-    Cancelled, Destroyed, Ran, Runtime, Runtimes, SessionList, Valid, VariableOf,
-};
+use super::answers::{Cancelled, Destroyed, Ran, Runtime, Runtimes, Valid, VariableOf};
 use super::arguments;
-use super::desk::Desk;
-use super::execution::Execution;
-use super::limits::{DEFAULT_TIMEOUT_SECONDS, MAX_TIMEOUT_SECONDS};
-use super::problem::Problem;
-use super::progress::Progress;
-use super::sessions::Session;
+use super::limits::{
+    DEFAULT_TIMEOUT_SECONDS, MAX_STDERR_BYTES, MAX_STDOUT_BYTES, MAX_TIMEOUT_SECONDS,
+};
+use super::progress::{Progress, listener, watched};
 use super::text;
 use super::tools::Call;
+use crate::desk::{Desk, Problem, Session, SessionList, Wanted};
 
 /// A call, and who waits for it.
 pub(super) struct Caller {
     pub(super) desk: Arc<Desk>,
+    pub(super) tool: Arc<AgentTool>,
     /// Cancelled when nobody waits any more.
     pub(super) gone: CancellationToken,
     pub(super) progress: Option<Progress>,
@@ -59,10 +58,24 @@ impl Caller {
         self,
         wanted: arguments::RunPythonCode,
     ) -> Result<CallToolResult, Problem> {
-        let timeout = seconds(wanted.timeout)?;
-        let result = self.fresh(RuntimeType::Python, wanted.code, timeout).await?;
-        let output = text::output(&result);
-        let ran = Ran { success: result.success(), status: result.status(), output };
+        wanted.timeout.map(|timeout| seconds(Some(timeout))).transpose()?;
+        let tool = Arc::clone(&self.tool);
+        let policy = tool.policy_for(RuntimeType::Python, wanted.timeout)?;
+        let settings = tool.settings();
+        let params = CreateParams {
+            language: RuntimeType::Python,
+            preset: Some(policy.base()),
+            policy: policy.explicit(),
+            python: settings.python.clone(),
+            index_url: settings.index_url.clone(),
+            ..CreateParams::default()
+        };
+        let result = self.run(params, wanted.code.clone()).await?;
+        let (success, status) = (result.success(), result.status());
+        // Keeping an artifact means writing files.
+        let told = spawn_blocking(move || tool.told(&wanted.code, &policy, &result));
+        let told = told.await.map_err(|error| Problem::failed(error.to_string()))?;
+        let ran = Ran { success, status, output: told.text };
         let mut answer = text::answer(ran.output.clone(), &ran)?;
         answer.is_error = Some(!ran.success);
         Ok(answer)
@@ -77,7 +90,7 @@ impl Caller {
         match wanted.language {
             Some(language) if language != session.language => {
                 let problem = format!("the language of session `{id}` is {}", session.language);
-                Err(Problem::new(format!("{problem}; nothing was run"))
+                Err(Problem::invalid(format!("{problem}; nothing was run"))
                     .hint("leave language out, or use another session"))
             }
             Some(_) | None => self.in_session(&session, wanted.code, timeout).await,
@@ -91,23 +104,16 @@ impl Caller {
         code: String,
         timeout: Duration,
     ) -> Result<SandboxResult, Problem> {
-        let begun = self.desk.begin(None, &self.gone);
-        let _slot = unless(&begun.stop, self.desk.house.executions.acquire()).await?;
-        let sandbox = self.desk.create(language, timeout, self.progress.is_some()).await?;
-        let execution = Execution {
-            connection: self.desk.connection().await?,
-            sandbox,
-            code,
-            // Its policy sees to it.
-            timeout: None,
-            stop: &begun.stop,
-            progress: self.progress,
-        };
-        let ran = execution.run().await;
-        if let Err(problem) = self.desk.destroy(sandbox).await {
-            tracing::warn!(target: "belljar", %problem, "a sandbox was not ended in order");
-        }
-        ran
+        self.run(params(language, timeout), code).await
+    }
+
+    /// The same as these parameters say.
+    async fn run(self, params: CreateParams, code: String) -> Result<SandboxResult, Problem> {
+        let stream = self.progress.is_some();
+        let params = CreateParams { stream, ..params };
+        let (listener, lines) = listener(stream);
+        let run = self.desk.run_fresh(&params, Wanted { code, gone: &self.gone, listener });
+        watched(run, self.progress, lines).await
     }
 
     async fn in_session(
@@ -116,23 +122,10 @@ impl Caller {
         code: String,
         timeout: Duration,
     ) -> Result<SandboxResult, Problem> {
-        let begun = self.desk.begin(Some(session), &self.gone);
-        let _turn = unless(&begun.stop, session.turn.lock()).await?;
-        let _slot = unless(&begun.stop, self.desk.house.executions.acquire()).await?;
-        let execution = Execution {
-            connection: self.desk.connection().await?,
-            sandbox: session.sandbox,
-            code,
-            timeout: Some(timeout),
-            stop: &begun.stop,
-            progress: self.progress,
-        };
-        let ran = execution.run().await;
-        session.touch();
-        session.executions.fetch_add(1, Ordering::Relaxed);
-        let mut result = ran?;
-        result.meta.session_id = Some(session.id.clone());
-        Ok(result)
+        let (listener, lines) = listener(self.progress.is_some());
+        let wanted = Wanted { code, gone: &self.gone, listener };
+        let run = self.desk.run_in(session, Some(timeout), wanted);
+        watched(run, self.progress, lines).await
     }
 
     async fn create_session(
@@ -140,17 +133,17 @@ impl Caller {
         wanted: arguments::CreateSession,
     ) -> Result<CallToolResult, Problem> {
         let language = wanted.language.unwrap_or_default();
-        let session = self.desk.create_session(language, wanted.session_id).await?;
+        // As much time as any call may have; each call has its own.
+        let params = params(language, Duration::from_secs_f64(MAX_TIMEOUT_SECONDS));
+        let made = self.desk.create_session(&params, Value::Null, wanted.session_id);
+        let session = made.await?;
         let told = format!("session_id: {} ({})", session.id, session.language);
         text::answer(told, &session.info())
     }
 
     async fn fork_session(self, wanted: arguments::OfSession) -> Result<CallToolResult, Problem> {
         let parent = self.desk.sessions.get(&wanted.session_id)?;
-        let place = self.desk.sessions.reserve(None)?;
-        let params = SandboxParams { sandbox: parent.sandbox };
-        let created: Created = self.ask(&parent, FORK, &params).await?;
-        let fork = place.fill(parent.language, created.sandbox);
+        let fork = self.desk.fork_session(&parent, None, &self.gone).await?;
         let told = format!("session_id: {} (a fork of {})", fork.id, parent.id);
         text::answer(told, &fork.info())
     }
@@ -159,11 +152,8 @@ impl Caller {
         self,
         wanted: arguments::OfSession,
     ) -> Result<CallToolResult, Problem> {
-        let session = self.desk.sessions.take(&wanted.session_id)?;
-        self.desk.cancel(Some(&session.id));
-        let _turn = session.turn.lock().await;
-        self.desk.destroy(session.sandbox).await?;
-        let session_id = session.id.clone();
+        self.desk.destroy_session(&wanted.session_id).await?;
+        let session_id = wanted.session_id;
         text::answer(format!("{session_id} is gone"), &Destroyed { session_id })
     }
 
@@ -202,8 +192,12 @@ impl Caller {
     async fn list_runtimes(self) -> Result<CallToolResult, Problem> {
         let mut runtimes = Vec::new();
         for language in RuntimeType::ALL {
-            let asker =
-                Self { progress: None, desk: Arc::clone(&self.desk), gone: self.gone.clone() };
+            let asker = Self {
+                desk: Arc::clone(&self.desk),
+                tool: Arc::clone(&self.tool),
+                gone: self.gone.clone(),
+                progress: None,
+            };
             // Whoever has run nothing says what it would say if it had.
             let tried = asker.fresh(language, String::new(), seconds(None)?).await;
             runtimes.push(runtime(language, tried));
@@ -224,7 +218,7 @@ impl Caller {
         wanted: arguments::ValidateCode,
     ) -> Result<CallToolResult, Problem> {
         let language = wanted.language.unwrap_or_default();
-        let sandbox = self.desk.create(language, seconds(None)?, false).await?;
+        let sandbox = self.desk.create(&params(language, seconds(None)?)).await?;
         let params = CodeParams { sandbox, code: wanted.code };
         let client = &self.desk.connection().await?.client;
         let checked = client.request::<Validated>(VALIDATE, &params).await;
@@ -244,18 +238,19 @@ impl Caller {
         method: &str,
         params: &impl serde::Serialize,
     ) -> Result<T, Problem> {
-        let _turn = unless(&self.gone, session.turn.lock()).await?;
-        session.touch();
-        Ok(self.desk.connection().await?.client.request(method, params).await?)
+        self.desk.ask(session, &self.gone, method, params).await
     }
 }
 
-async fn unless<T>(stop: &CancellationToken, work: impl Future<Output = T>) -> Result<T, Problem> {
-    tokio::select! {
-        biased;
-        () = stop.cancelled() => Err(Problem::new("cancelled before it began; nothing was run")),
-        done = work => Ok(done),
-    }
+/// A sandbox for somebody who reads what it prints, and may run for so long.
+fn params(language: RuntimeType, timeout: Duration) -> CreateParams {
+    let fields = [
+        ("timeout_seconds", json!(timeout.as_secs_f64())),
+        ("stdout_max_bytes", json!(MAX_STDOUT_BYTES)),
+        ("stderr_max_bytes", json!(MAX_STDERR_BYTES)),
+    ];
+    let policy = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    CreateParams { language, policy, ..CreateParams::default() }
 }
 
 fn seconds(timeout: Option<f64>) -> Result<Duration, Problem> {
@@ -263,8 +258,10 @@ fn seconds(timeout: Option<f64>) -> Result<Duration, Problem> {
     if (MIN_TIMEOUT_SECONDS..=MAX_TIMEOUT_SECONDS).contains(&wanted) {
         return Ok(Duration::from_secs_f64(wanted));
     }
-    Err(Problem::new(format!("argument `timeout`: {wanted} s cannot be given; nothing was run"))
-        .hint(format!("give {MIN_TIMEOUT_SECONDS} to {MAX_TIMEOUT_SECONDS} seconds")))
+    Err(Problem::invalid(format!(
+        "argument `timeout`: {wanted} s cannot be given; nothing was run"
+    ))
+    .hint(format!("give {MIN_TIMEOUT_SECONDS} to {MAX_TIMEOUT_SECONDS} seconds")))
 }
 
 pub(super) fn listed(lines: impl Iterator<Item = String>, none: &str) -> String {

@@ -13,8 +13,8 @@ use super::answers::{FileContent, FileList, Written};
 use super::arguments::{self, Encoding};
 use super::calls::{Caller, listed};
 use super::limits::{DEFAULT_READ_BYTES, MAX_LISTED_FILES};
-use super::problem::Problem;
 use super::text;
+use crate::desk::Problem;
 
 impl Caller {
     pub(super) async fn read_file(
@@ -30,12 +30,12 @@ impl Caller {
         };
         let Chunk { data, bytes, link } = self.ask(&session, FILES_READ, &params).await?;
         if let Some(target) = link {
-            return Err(Problem::new(format!("{} is a link to {target:?}", wanted.path))
+            return Err(Problem::invalid(format!("{} is a link to {target:?}", wanted.path))
                 .hint("read what it leads to"));
         }
         let part = STANDARD
             .decode(&data)
-            .map_err(|error| Problem::new(format!("the file came as nonsense: {error}")))?;
+            .map_err(|error| Problem::failed(format!("the file came as nonsense: {error}")))?;
         let (encoding, content, taken) = written_as_text(part, data);
         let end = wanted.offset.saturating_add(taken as u64);
         let next_offset = (end < bytes && taken > 0).then_some(end);
@@ -54,7 +54,7 @@ impl Caller {
         let data = match wanted.encoding {
             Encoding::Utf8 => wanted.content.into_bytes(),
             Encoding::Base64 => STANDARD.decode(&wanted.content).map_err(|error| {
-                Problem::new(format!(
+                Problem::invalid(format!(
                     "argument `content` is no base64: {error}; nothing was written"
                 ))
                 .hint("leave encoding out for plain text")
@@ -63,7 +63,7 @@ impl Caller {
         let bytes = data.len() as u64;
         if bytes > MAX_CHUNK_BYTES {
             let problem = format!("content has {bytes} bytes, and at most {MAX_CHUNK_BYTES} fit");
-            return Err(Problem::new(format!("{problem}; nothing was written"))
+            return Err(Problem::invalid(format!("{problem}; nothing was written"))
                 .hint("write several files, and join them with code in the session"));
         }
         let params = FileWriteParams {

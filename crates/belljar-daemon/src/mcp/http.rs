@@ -15,14 +15,15 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::house::House;
-use super::http_connections;
-use super::limits::{MAX_BODY_BYTES, MAX_HTTP_CLIENTS};
-use super::server::Server;
-use super::token::Token;
+use super::limits::MAX_BODY_BYTES;
+use super::server::{Agents, Server};
+use crate::desk::House;
+use crate::desk::limits::MAX_CLIENTS;
+use crate::web::connections::{self, Bounds};
+use crate::web::token::Token;
 
 /// Where clients connect to.
-const PATH: &str = "/mcp";
+pub(crate) const PATH: &str = "/mcp";
 
 /// The header with which a client names its session.
 const SESSION_HEADER: &str = "mcp-session-id";
@@ -42,42 +43,50 @@ pub struct HttpSettings {
 }
 
 pub(super) async fn serve(
-    house: Arc<House>,
+    agents: Agents,
     settings: HttpSettings,
     end: CancellationToken,
     ready: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
     let listener = TcpListener::bind(settings.address).await?;
     let address = listener.local_addr()?;
-    let door = Arc::new(Door { token: settings.token.clone(), house: Arc::clone(&house) });
+    let door = Arc::new(Door { token: settings.token.clone(), house: Arc::clone(&agents.house) });
+    let loopback = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+    let own = settings.address.ip().to_string();
+    let hosts = loopback.into_iter().chain([own]).chain(settings.allowed_hosts).collect();
+    let pages = Pages { hosts, origins: settings.allowed_origins };
     let router = Router::new()
-        .route_service(PATH, service(house, &settings, end.clone()))
+        .route_service(PATH, service(agents, pages, end.clone()))
         .layer(middleware::from_fn_with_state(door, admit));
     ready(address);
-    http_connections::serve(listener, router, end).await;
+    connections::serve(listener, router, Bounds::default(), end).await;
     Ok(())
 }
 
-fn service(
-    house: Arc<House>,
-    settings: &HttpSettings,
+/// Which names and pages may lead here.
+pub(crate) struct Pages {
+    pub(crate) hosts: Vec<String>,
+    pub(crate) origins: Vec<String>,
+}
+
+/// What answers at one path. Whoever comes this far has the token.
+pub(crate) fn service(
+    agents: Agents,
+    pages: Pages,
     end: CancellationToken,
 ) -> StreamableHttpService<Server, LocalSessionManager> {
-    let loopback = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
-    let own = settings.address.ip().to_string();
-    let hosts = loopback.into_iter().chain([own]).chain(settings.allowed_hosts.iter().cloned());
     let config = StreamableHttpServerConfig::default()
-        .with_allowed_hosts(hosts)
-        .with_allowed_origins(settings.allowed_origins.iter().cloned())
+        .with_allowed_hosts(pages.hosts)
+        .with_allowed_origins(pages.origins)
         .enforce_origin_validation()
         .with_max_request_body_bytes(MAX_BODY_BYTES)
         .with_cancellation_token(end);
     let mut sessions = LocalSessionManager::default();
-    sessions.session_config.keep_alive = Some(house.session_idle);
+    sessions.session_config.keep_alive = Some(agents.house.session_idle);
     // From the next version on nothing connects two requests over HTTP, so a client would not find
     // its own sandboxes again. Clients of that version speak this one as well.
     let newest = ProtocolVersion::V_2025_11_25;
-    let make = move || Ok(Server::new(Arc::clone(&house), newest.clone()));
+    let make = move || Ok(Server::new(agents.clone(), newest.clone()));
     StreamableHttpService::new(make, Arc::new(sessions), config)
 }
 
@@ -95,9 +104,14 @@ async fn admit(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
         let why = "a token is needed: Authorization: Bearer …\n";
         return (StatusCode::UNAUTHORIZED, challenge, why).into_response();
     }
+    pass(&door.house, request, next).await
+}
+
+/// Lets a request through, unless it is that of one client too many.
+pub(crate) async fn pass(house: &Arc<House>, request: Request, next: Next) -> Response {
     // Every client's desk holds the house.
-    let newcomer = !headers.contains_key(SESSION_HEADER);
-    if newcomer && Arc::strong_count(&door.house) > MAX_HTTP_CLIENTS {
+    let newcomer = !request.headers().contains_key(SESSION_HEADER);
+    if newcomer && Arc::strong_count(house) > MAX_CLIENTS {
         let why = "there are as many clients as may be; try again later\n";
         return (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
     }

@@ -1,34 +1,10 @@
-//! What one client, and all of them together, may take. Everything a client can make grow has a cap
-//! here; what a guest may take is its policy's.
+//! What one call may take and give; what a client may take is in `desk/limits.rs`, what a guest may
+//! take is its policy's.
 
 use std::time::Duration;
 
-/// Sessions of one client.
-pub(super) const MAX_SESSIONS: usize = 64;
-
-/// Calls of one client that have not been answered; more are refused.
-pub(super) const MAX_CALLS: usize = 64;
-
-/// Executions of all clients at the same time, for each core; more wait for their turn.
-pub(super) const EXECUTIONS_PER_CORE: usize = 4;
-
-/// Clients of an HTTP server at the same time.
-pub(super) const MAX_HTTP_CLIENTS: usize = 256;
-
-/// Connections of an HTTP server; more wait until one is closed. A client has two or three.
-pub(super) const MAX_CONNECTIONS: u32 = 1024;
-
-/// Whoever takes longer for the headers of a request is disconnected.
-pub(super) const HEADERS: Duration = Duration::from_secs(30);
-
 /// How long connections may take to end, when all is over.
 pub(super) const ENDING: Duration = Duration::from_secs(1);
-
-/// A session nobody has used for so long is ended.
-pub(super) const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
-
-/// How often idle sessions are looked for, at most.
-pub(super) const SWEEP: Duration = Duration::from_secs(30);
 
 /// Time for code of callers who name none: as in the presets.
 pub(super) const DEFAULT_TIMEOUT_SECONDS: f64 = 30.0;
@@ -56,9 +32,6 @@ pub(super) const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 /// The body of one HTTP request: the longest code that is accepted, if most of it is plain text.
 pub(super) const MAX_BODY_BYTES: usize = 24 * 1024 * 1024;
 
-/// A token of the owner's that is shorter could be guessed.
-pub(super) const MIN_TOKEN_BYTES: usize = 16;
-
 /// Progress is told so often at most.
 pub(super) const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
@@ -70,10 +43,6 @@ pub(super) const MAX_PROGRESS_BYTES: usize = 2 * 1024;
 
 /// Lines that wait to be told; what is more than that is in the result only.
 pub(super) const MAX_WAITING_LINES: usize = 64;
-
-/// How often a cancel is repeated until it has been heard: one that comes before the code has begun
-/// is forgotten by the sandbox.
-pub(super) const CANCEL_AGAIN: Duration = Duration::from_millis(50);
 
 /// A client that does not read cannot hold up an execution for longer.
 pub(super) const TELLING: Duration = Duration::from_secs(1);

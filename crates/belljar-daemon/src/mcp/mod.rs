@@ -6,25 +6,18 @@
 mod answers;
 mod arguments;
 mod calls;
-mod connection;
-mod desk;
-mod execution;
 mod files;
-mod house;
-mod http;
-mod http_connections;
+pub(crate) mod http;
 mod limits;
-mod problem;
 mod progress;
-mod server;
-mod sessions;
+pub(crate) mod server;
 mod text;
-mod token;
 mod tools;
 
 use std::io;
 use std::sync::Arc;
 
+use belljar::AgentTool;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{ServerInitializeError, serve_server_with_ct};
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -33,22 +26,22 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use crate::desk::House;
 use crate::serve::Offer;
-use house::House;
-use server::Server;
+use server::{Agents, Server};
 
+pub use crate::web::token::{Token, TokenError};
 pub use http::HttpSettings;
-pub use token::{Token, TokenError};
 
 /// Serves the program that has started this one, on standard input and output, until the input
 /// ends or this process is asked to end. Nothing else may be written to standard output.
 ///
 /// # Errors
 /// When the streams cannot be used, or the other side does not speak the protocol.
-pub fn serve_stdio(offer: Offer) -> io::Result<()> {
-    run(offer, |house, end| async move {
+pub fn serve_stdio(offer: Offer, tool: AgentTool) -> io::Result<()> {
+    run(offer, tool, |agents, end| async move {
         let (input, output) = stdio_pipes();
-        serve_client(house, input, output, end).await
+        serve_client(agents, input, output, end).await
     })
 }
 
@@ -59,23 +52,26 @@ pub fn serve_stdio(offer: Offer) -> io::Result<()> {
 /// When the address cannot be had.
 pub fn serve_http(
     offer: Offer,
+    tool: AgentTool,
     settings: HttpSettings,
     ready: impl FnOnce(std::net::SocketAddr),
 ) -> io::Result<()> {
-    run(offer, |house, end| http::serve(house, settings, end, ready))
+    run(offer, tool, |agents, end| http::serve(agents, settings, end, ready))
 }
 
 /// Runs to the end, and removes what clients have left behind.
 fn run<F: Future<Output = io::Result<()>>>(
     offer: Offer,
-    work: impl FnOnce(Arc<House>, CancellationToken) -> F,
+    tool: AgentTool,
+    work: impl FnOnce(Agents, CancellationToken) -> F,
 ) -> io::Result<()> {
     let house = Arc::new(House::new(offer));
+    let agents = Agents { house: Arc::clone(&house), tool: Arc::new(tool) };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(async {
         let end = CancellationToken::new();
         end_when_asked(end.clone())?;
-        work(Arc::clone(&house), end).await
+        work(agents, end).await
     });
     // With the tasks go the connections, and with those the sandboxes.
     runtime.shutdown_timeout(limits::ENDING);
@@ -98,14 +94,14 @@ fn end_when_asked(end: CancellationToken) -> io::Result<()> {
 
 /// One client on one pair of streams.
 async fn serve_client(
-    house: Arc<House>,
+    agents: Agents,
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
     end: CancellationToken,
 ) -> io::Result<()> {
     let transport =
         AsyncRwTransport::new_server(input, output).with_max_line_length(limits::MAX_LINE_BYTES);
-    let server = Server::new(house, ProtocolVersion::LATEST);
+    let server = Server::new(agents, ProtocolVersion::LATEST);
     match serve_server_with_ct(server, transport, end).await {
         Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),
         // It came and went, or was sent away before it could say anything.

@@ -1,11 +1,15 @@
 //! What is told about code while it runs.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::{Peer, RoleServer};
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
 
-use super::limits::{MAX_PROGRESS_BYTES, PROGRESS_EVERY, SIGN_OF_LIFE, TELLING};
+use super::limits::{MAX_PROGRESS_BYTES, MAX_WAITING_LINES, PROGRESS_EVERY, SIGN_OF_LIFE, TELLING};
+use crate::desk::Listener;
 
 /// Somebody who wants to know.
 pub(super) struct Progress {
@@ -44,6 +48,38 @@ impl Progress {
             .with_message(message.trim_end());
         // The result will hold everything: progress that cannot be told is not worth an error.
         let _ = tokio::time::timeout(TELLING, self.peer.notify_progress(progress)).await;
+    }
+}
+
+/// Lines that are printed, on their way to somebody who is told about them, if anybody is. What
+/// comes too quickly is left out.
+pub(super) fn listener(wanted: bool) -> (Option<Listener>, mpsc::Receiver<String>) {
+    let (sender, lines) = mpsc::channel(MAX_WAITING_LINES);
+    let listener: Listener = Arc::new(move |_, mut text: String| {
+        text.truncate(text.floor_char_boundary(MAX_PROGRESS_BYTES));
+        // The result will hold it.
+        let _ = sender.try_send(text);
+    });
+    (wanted.then_some(listener), lines)
+}
+
+/// Waits for something, and tells about it meanwhile.
+pub(super) async fn watched<T>(
+    work: impl Future<Output = T>,
+    progress: Option<Progress>,
+    mut lines: mpsc::Receiver<String>,
+) -> T {
+    let Some(mut progress) = progress else { return work.await };
+    tokio::pin!(work);
+    let mut ticks = interval(PROGRESS_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            Some(line) = lines.recv() => progress.add(&line),
+            _ = ticks.tick() => progress.tell().await,
+        }
     }
 }
 

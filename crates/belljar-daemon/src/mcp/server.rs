@@ -3,18 +3,19 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use belljar::AgentTool;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult,
-    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
+    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
+    Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::calls::Caller;
-use super::desk::Desk;
-use super::house::House;
 use super::progress::Progress;
 use super::tools::{self, Call};
+use crate::desk::{Desk, House, Problem, problem};
 
 /// What a model is told about all tools together.
 const INSTRUCTIONS: &str = "Belljar runs Python and JavaScript in isolated sandboxes: no network, \
@@ -25,14 +26,23 @@ const INSTRUCTIONS: &str = "Belljar runs Python and JavaScript in isolated sandb
     usable. fork_session copies a session, to try something out.";
 
 /// One client's server.
-pub(super) struct Server {
+pub(crate) struct Server {
     desk: Arc<Desk>,
+    tool: Arc<AgentTool>,
     newest: ProtocolVersion,
 }
 
+/// What all clients share.
+#[derive(Clone)]
+pub(crate) struct Agents {
+    pub(crate) house: Arc<House>,
+    /// What `run_python_code` is.
+    pub(crate) tool: Arc<AgentTool>,
+}
+
 impl Server {
-    pub(super) fn new(house: Arc<House>, newest: ProtocolVersion) -> Self {
-        Self { desk: Desk::new(house), newest }
+    pub(crate) fn new(agents: Agents, newest: ProtocolVersion) -> Self {
+        Self { desk: Desk::new(agents.house), tool: agents.tool, newest }
     }
 }
 
@@ -74,6 +84,7 @@ impl ServerHandler for Server {
         let token = context.meta.get_progress_token();
         let caller = Caller {
             desk: Arc::clone(&self.desk),
+            tool: Arc::clone(&self.tool),
             gone: context.ct,
             progress: token.map(|token| Progress::new(context.peer, token)),
         };
@@ -81,6 +92,20 @@ impl ServerHandler for Server {
             Ok(call) => caller.call(call).await,
             Err(problem) => Err(problem),
         };
-        Ok(outcome.unwrap_or_else(|problem| problem.result()).into())
+        Ok(outcome.unwrap_or_else(failed).into())
     }
+}
+
+/// A result that says what went wrong, with the tools by their names. It has no structured content:
+/// that would have to be what the tool gives when it works.
+fn failed(problem: Problem) -> CallToolResult {
+    let problem = match &*problem.code {
+        problem::NO_SESSION => {
+            problem.hint("make one with create_session; unused ones end after a while")
+        }
+        problem::TOO_MANY_SESSIONS => problem.hint("end one with destroy_session"),
+        problem::BUSY => problem.hint("wait, or stop what runs with cancel_execution"),
+        _ => problem,
+    };
+    CallToolResult::error(vec![ContentBlock::text(problem.to_string())])
 }

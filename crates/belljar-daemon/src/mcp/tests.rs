@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar::Home;
+use belljar::{AgentSettings, AgentTool, Home};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio_util::sync::CancellationToken;
 
-use super::house::House;
 use super::serve_client;
+use super::server::Agents;
+use crate::desk::House;
 use crate::serve::Offer;
 
 /// Where all tests of the workspace keep their compiled guests.
@@ -26,11 +27,14 @@ struct Client {
 }
 
 impl Client {
-    async fn new(house: Arc<House>) -> Self {
+    async fn new(house: House) -> Self {
+        let variables: [(&str, &str); 0] = [];
+        let tool = AgentTool::new(AgentSettings::from_variables(variables).unwrap());
+        let agents = Agents { house: Arc::new(house), tool: Arc::new(tool) };
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (input, output) = tokio::io::split(theirs);
         tokio::spawn(async move {
-            serve_client(house, input, output, CancellationToken::new()).await.unwrap();
+            serve_client(agents, input, output, CancellationToken::new()).await.unwrap();
         });
         let (input, output) = tokio::io::split(ours);
         let mut client = Self { input: BufReader::new(input), output, last: 0 };
@@ -70,7 +74,7 @@ impl Client {
 async fn a_session_nobody_uses_is_ended_and_one_in_use_is_not() {
     let mut house = House::new(Offer::new(home()));
     house.session_idle = Duration::from_millis(1500);
-    let mut client = Client::new(Arc::new(house)).await;
+    let mut client = Client::new(house).await;
     for name in ["used", "idle"] {
         let (failed, text) = client.call("create_session", json!({"session_id": name})).await;
         assert!(!failed, "{text}");

@@ -2,11 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use belljar::{SandboxResult, Status};
+use belljar::SandboxResult;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 
-use super::problem::Problem;
+use crate::desk::Problem;
 
 /// An answer that is not about code: a text, and the structure.
 pub(super) fn answer(text: String, structure: &impl Serialize) -> Result<CallToolResult, Problem> {
@@ -29,7 +29,7 @@ pub(super) fn executed(mut result: SandboxResult) -> Result<CallToolResult, Prob
 
 fn json(value: &impl Serialize) -> Result<serde_json::Value, Problem> {
     serde_json::to_value(value)
-        .map_err(|error| Problem::new(format!("the answer cannot be written as JSON: {error}")))
+        .map_err(|error| Problem::failed(format!("the answer cannot be written as JSON: {error}")))
 }
 
 /// What somebody who wrote the code wants to see, in the order of a notebook.
@@ -63,17 +63,6 @@ pub(super) fn report(result: &SandboxResult) -> String {
         section(&mut text, &format!("{what}: {}", list(files)));
     }
     if text.trim().is_empty() { "(no output)".to_owned() } else { text.trim_end().to_owned() }
-}
-
-/// The output, or what went wrong: all that somebody wants who only asked for code to be run.
-pub(super) fn output(result: &SandboxResult) -> String {
-    match result.status() {
-        Status::Ok if result.stdout.is_empty() && result.stderr.is_empty() => {
-            "(no output; print what you want to see)".to_owned()
-        }
-        Status::Ok if result.stderr.is_empty() => result.stdout.clone(),
-        _ => report(result),
-    }
 }
 
 fn section(text: &mut String, title: &str) {
@@ -143,8 +132,6 @@ mod tests {
         files created: f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19 and 2 more
         ");
         assert_eq!(report(&finished("")), "(no output)");
-        assert_eq!(output(&finished("")), "(no output; print what you want to see)");
-        assert_eq!(output(&finished("1\n")), "1\n");
     }
 
     #[test]
@@ -162,7 +149,7 @@ mod tests {
         status: error, exit code 1
         ");
         result.stderr = "Traceback…\nValueError: no\n".to_owned();
-        insta::assert_snapshot!(output(&result), @"
+        insta::assert_snapshot!(report(&result), @"
         stderr:
         Traceback…
         ValueError: no

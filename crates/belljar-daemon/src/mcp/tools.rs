@@ -10,8 +10,8 @@ use schemars::transform::RecursiveTransform;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::problem::Problem;
 use super::{answers, arguments};
+use crate::desk::{Problem, SessionInfo, SessionList};
 
 /// A call of a tool, with its arguments.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Problem> {
     serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
         let (path, problem) = (error.path().to_string(), error.inner());
         let place = if path == "." { "arguments".to_owned() } else { format!("argument `{path}`") };
-        Problem::new(format!("{place}: {problem}; nothing was run"))
+        Problem::invalid(format!("{place}: {problem}; nothing was run"))
             .hint("the tool's input schema names every argument and its type")
     })
 }
@@ -87,7 +87,7 @@ fn describe() -> Vec<Tool> {
              changed. An error in the code leaves the session usable.",
             Effect::Changes,
         ),
-        tool::<arguments::CreateSession, answers::SessionInfo>(
+        tool::<arguments::CreateSession, SessionInfo>(
             "create_session",
             "Create a session",
             "Begins a session: an interpreter with its own workspace directory, whose state lives \
@@ -95,7 +95,7 @@ fn describe() -> Vec<Tool> {
              hour without use, or when this client disconnects.",
             Effect::Adds,
         ),
-        tool::<arguments::OfSession, answers::SessionInfo>(
+        tool::<arguments::OfSession, SessionInfo>(
             "fork_session",
             "Fork a session",
             "Makes a second session that goes on from where this one is, with a copy of its \
@@ -109,7 +109,7 @@ fn describe() -> Vec<Tool> {
             "Ends a session. Its variables and files are gone.",
             Effect::Destroys,
         ),
-        tool::<arguments::Nothing, answers::SessionList>(
+        tool::<arguments::Nothing, SessionList>(
             "list_sessions",
             "List sessions",
             "Lists this client's sessions.",

@@ -14,7 +14,7 @@ mod snapshots;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use belljar::{Backend, Durability, Home, Preset};
+use belljar::{Backend, DockerSettings, Durability, Home, Preset};
 use belljar_core::limits::MAX_KEPT_SNAPSHOTS;
 use belljar_core::protocol::methods::{self, Hello, PROTOCOL_VERSION};
 use belljar_core::protocol::{
@@ -38,6 +38,8 @@ pub struct Offer {
     pub home: Home,
     /// The backend of clients that name none.
     pub backend: Backend,
+    /// How containers are made.
+    pub docker: DockerSettings,
     /// The preset of clients that name none.
     pub preset: Preset,
     /// Sandboxes of one connection.
@@ -51,10 +53,11 @@ pub struct Offer {
 impl Offer {
     /// wasm, the preset `agent`, and a thousand sandboxes.
     #[must_use]
-    pub const fn new(home: Home) -> Self {
+    pub fn new(home: Home) -> Self {
         Self {
             home,
             backend: Backend::Wasm,
+            docker: DockerSettings::default(),
             preset: Preset::Agent,
             max_sandboxes: 1000,
             max_snapshots: MAX_KEPT_SNAPSHOTS,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar::{
-    DockerSettings, ExecutionPolicy, Field, LineSink, PolicyLayer, Sandbox, SandboxConfig,
-    SandboxError, Session, SessionStore, Tools, create_sandbox, workspace,
+    ExecutionPolicy, Field, LineSink, PolicyLayer, Sandbox, SandboxConfig, SandboxError, Session,
+    SessionStore, Tools, create_sandbox, workspace,
 };
 use belljar_core::protocol::methods::{
     CreateParams, INPUT, InputParams, Line, STDERR, STDOUT, TOOL_CALL, ToolParams,
@@ -42,7 +42,7 @@ pub(super) fn make(room: &Room, params: CreateParams) -> Result<Guest, SandboxEr
     let session =
         params.session.as_deref().map(|id| open(room, id, &params, &policy)).transpose()?;
     let backend = params.backend.unwrap_or(room.offer.backend);
-    let docker = DockerSettings::default();
+    let docker = room.offer.docker.clone();
     let named = params.workspace.is_some() || policy.is_explicit(Field::MountHostDir);
     let temporary = (session.is_none() && !named)
         .then(|| workspace::temporary(backend, &docker))

@@ -151,19 +151,52 @@ impl AgentTool {
         language: RuntimeType,
         timeout: Option<f64>,
     ) -> Result<(SandboxResult, Option<SandboxError>), SandboxError> {
+        let policy = self.policy_for(language, timeout)?;
+        let result = run_once(&self.settings, &policy, code, language)?;
+        let note = self.keep(code, &policy, &result);
+        Ok((result, note))
+    }
+
+    /// What code in this language may do, for whoever runs it elsewhere than here.
+    ///
+    /// # Errors
+    /// When the language is not offered, or the time cannot be given.
+    pub fn policy_for(
+        &self,
+        language: RuntimeType,
+        timeout: Option<f64>,
+    ) -> Result<ExecutionPolicy, SandboxError> {
+        if !self.settings.languages.contains(&language) {
+            return Err(not_offered(language, &self.settings.languages));
+        }
+        with_timeout(&self.settings, timeout)
+    }
+
+    /// What to say about code that ran elsewhere, as [`AgentTool::policy_for`] says. An artifact is
+    /// kept if it is to be kept.
+    #[must_use]
+    pub fn told(&self, code: &str, policy: &ExecutionPolicy, result: &SandboxResult) -> Answer {
+        text::of(result, self.keep(code, policy, result).as_ref())
+    }
+
+    /// Keeps an artifact if it is to be kept; or says why it could not be.
+    fn keep(
+        &self,
+        code: &str,
+        policy: &ExecutionPolicy,
+        result: &SandboxResult,
+    ) -> Option<SandboxError> {
         let settings = &self.settings;
-        let policy = with_timeout(settings, timeout)?;
-        let result = run_once(settings, &policy, code, language)?;
         if !settings.store_code.keeps(result.success()) {
-            return Ok((result, None));
+            return None;
         }
         let kept = without_panic(|| {
             let (redactor, retention) = (&settings.redactor, settings.retention);
-            settings.artifacts.store(code, &policy, &result, redactor, retention)
+            settings.artifacts.store(code, policy, result, redactor, retention)
         });
         let logger = settings.logger.clone().unwrap_or_default();
         logger.log_artifact(&result.meta.execution_id, &kept);
-        Ok((result, kept.err()))
+        kept.err()
     }
 }
 

@@ -66,6 +66,12 @@ impl ArtifactStore {
         Self { dir: dir.into() }
     }
 
+    /// The same where a relative directory is one below `root`.
+    #[must_use]
+    pub fn below(self, root: &Path) -> Self {
+        Self { dir: root.join(self.dir) }
+    }
+
     /// Where the files are.
     #[must_use]
     pub fn path(&self) -> PathBuf {

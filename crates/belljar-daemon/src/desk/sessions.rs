@@ -9,22 +9,23 @@ use std::time::{Duration, Instant};
 use belljar::RuntimeType;
 use belljar::core::protocol::methods::SandboxId;
 use belljar::sessions::check_id;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::answers::SessionInfo;
-use super::problem::Problem;
+use super::problem::{NO_SESSION, Problem, SESSION_EXISTS, TOO_MANY_SESSIONS};
 
-pub(super) struct Session {
-    pub(super) id: String,
-    pub(super) language: RuntimeType,
-    pub(super) sandbox: SandboxId,
+pub(crate) struct Session {
+    pub(crate) id: String,
+    pub(crate) language: RuntimeType,
+    pub(crate) sandbox: SandboxId,
     /// Held by whoever uses it: calls wait for each other, in their order.
-    pub(super) turn: tokio::sync::Mutex<()>,
-    pub(super) executions: AtomicU64,
+    pub(crate) turn: tokio::sync::Mutex<()>,
+    pub(crate) executions: AtomicU64,
     used: Mutex<Instant>,
 }
 
 impl Session {
-    pub(super) fn touch(&self) {
+    pub(crate) fn touch(&self) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
@@ -32,7 +33,7 @@ impl Session {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
-    pub(super) fn info(&self) -> SessionInfo {
+    pub(crate) fn info(&self) -> SessionInfo {
         let running = self.turn.try_lock().is_err();
         SessionInfo {
             session_id: self.id.clone(),
@@ -44,7 +45,29 @@ impl Session {
     }
 }
 
-pub(super) struct Sessions {
+/// What is told about a session.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct SessionInfo {
+    /// The session's name.
+    pub(crate) session_id: String,
+    /// Its language.
+    pub(crate) language: RuntimeType,
+    /// Executions in it so far.
+    pub(crate) executions: u64,
+    /// Whether code runs in it now.
+    pub(crate) running: bool,
+    /// Seconds since it was used last.
+    pub(crate) idle_seconds: u64,
+}
+
+/// Those of one client.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SessionList {
+    /// The sessions of this client.
+    pub(crate) sessions: Vec<SessionInfo>,
+}
+
+pub(crate) struct Sessions {
     max: usize,
     known: Mutex<Known>,
 }
@@ -57,16 +80,16 @@ struct Known {
 }
 
 impl Sessions {
-    pub(super) fn new(max: usize) -> Self {
+    pub(crate) fn new(max: usize) -> Self {
         Self { max, known: Mutex::default() }
     }
 
     /// A name for a new session, taken until [`Reserved`] is dropped.
-    pub(super) fn reserve(&self, wanted: Option<String>) -> Result<Reserved<'_>, Problem> {
+    pub(crate) fn reserve(&self, wanted: Option<String>) -> Result<Reserved<'_>, Problem> {
         let mut known = self.known();
         if known.sessions.len() >= self.max {
             let problem = format!("there are {} sessions, and no more may be", self.max);
-            return Err(Problem::new(problem).hint("end one with destroy_session"));
+            return Err(Problem::new(TOO_MANY_SESSIONS, problem).hint("end one first"));
         }
         let id = match wanted {
             Some(id) => {
@@ -76,8 +99,11 @@ impl Sessions {
             None => known.unused_name(),
         };
         match known.sessions.entry(id.clone()) {
-            Entry::Occupied(_) => Err(Problem::new(format!("there is a session `{id}` already"))
-                .hint("choose another session_id, or none")),
+            Entry::Occupied(_) => {
+                let problem = format!("there is a session `{id}` already");
+                Err(Problem::new(SESSION_EXISTS, problem)
+                    .hint("choose another session_id, or none"))
+            }
             Entry::Vacant(place) => {
                 place.insert(None);
                 Ok(Reserved { sessions: self, id })
@@ -85,13 +111,13 @@ impl Sessions {
         }
     }
 
-    pub(super) fn get(&self, id: &str) -> Result<Arc<Session>, Problem> {
+    pub(crate) fn get(&self, id: &str) -> Result<Arc<Session>, Problem> {
         let found = self.known().sessions.get(id).cloned().flatten();
         found.ok_or_else(|| unknown(id))
     }
 
     /// A session nobody finds any more.
-    pub(super) fn take(&self, id: &str) -> Result<Arc<Session>, Problem> {
+    pub(crate) fn take(&self, id: &str) -> Result<Arc<Session>, Problem> {
         let mut known = self.known();
         match known.sessions.entry(id.to_owned()) {
             Entry::Occupied(entry) if entry.get().is_some() => {
@@ -101,12 +127,12 @@ impl Sessions {
         }
     }
 
-    pub(super) fn all(&self) -> Vec<Arc<Session>> {
+    pub(crate) fn all(&self) -> Vec<Arc<Session>> {
         self.known().sessions.values().flatten().cloned().collect()
     }
 
     /// Those nobody has used for so long, which nobody finds any more.
-    pub(super) fn take_idle(&self, longest: Duration) -> Vec<Arc<Session>> {
+    pub(crate) fn take_idle(&self, longest: Duration) -> Vec<Arc<Session>> {
         let idle =
             |session: &Arc<Session>| session.turn.try_lock().is_ok() && session.idle() >= longest;
         let gone: Vec<_> = self.all().into_iter().filter(idle).collect();
@@ -131,13 +157,13 @@ impl Known {
 }
 
 /// A name, until its session is there or cannot be made.
-pub(super) struct Reserved<'a> {
+pub(crate) struct Reserved<'a> {
     sessions: &'a Sessions,
     id: String,
 }
 
 impl Reserved<'_> {
-    pub(super) fn fill(self, language: RuntimeType, sandbox: SandboxId) -> Arc<Session> {
+    pub(crate) fn fill(self, language: RuntimeType, sandbox: SandboxId) -> Arc<Session> {
         let session = Arc::new(Session {
             id: self.id.clone(),
             language,
@@ -163,8 +189,8 @@ impl Drop for Reserved<'_> {
 fn unknown(id: &str) -> Problem {
     const SHOWN: usize = 80;
     let shown = &id[..id.floor_char_boundary(SHOWN)];
-    Problem::new(format!("there is no session {shown:?}; nothing was run"))
-        .hint("make one with create_session; unused ones end after a while")
+    Problem::new(NO_SESSION, format!("there is no session {shown:?}; nothing was run"))
+        .hint("make one first; unused ones end after a while")
 }
 
 #[cfg(test)]
@@ -189,7 +215,7 @@ mod tests {
         let made_up = sessions.reserve(None).unwrap();
         insta::assert_snapshot!(problem(sessions.reserve(None)), @"
         error: there are 2 sessions, and no more may be
-        hint: end one with destroy_session
+        hint: end one first
         ");
         drop(made_up);
         let second = sessions.reserve(None).unwrap().fill(RuntimeType::Javascript, 2);

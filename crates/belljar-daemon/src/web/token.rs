@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::limits::MIN_TOKEN_BYTES;
+/// A token of the owner's that is shorter could be guessed.
+const MIN_TOKEN_BYTES: usize = 16;
 
 /// The secret in `Authorization: Bearer …`.
 #[derive(Clone)]
@@ -54,7 +55,7 @@ impl Token {
     }
 
     /// Whether a header holds it. How long this takes says nothing about where they differ.
-    pub(super) fn admits(&self, header: Option<&[u8]>) -> bool {
+    pub(crate) fn admits(&self, header: Option<&[u8]>) -> bool {
         let Some((scheme, given)) = header.and_then(|header| header.split_at_checked(7)) else {
             return false;
         };

@@ -1,5 +1,5 @@
-//! One piece of code in one sandbox: started, told about, stopped when its time is over or nobody
-//! wants it any more.
+//! One piece of code in one sandbox: started, stopped when its time is over or nobody wants it any
+//! more.
 
 use std::time::Duration;
 
@@ -8,10 +8,9 @@ use belljar::{GuestError, Outcome, SandboxResult, Status, Stop};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::connection::Connection;
-use super::limits::{CANCEL_AGAIN, PROGRESS_EVERY};
+use super::connection::{Connection, Listener};
+use super::limits::CANCEL_AGAIN;
 use super::problem::Problem;
-use super::progress::Progress;
 
 pub(super) struct Execution<'a> {
     pub(super) connection: &'a Connection,
@@ -21,7 +20,8 @@ pub(super) struct Execution<'a> {
     pub(super) timeout: Option<Duration>,
     /// Nobody wants it any more.
     pub(super) stop: &'a CancellationToken,
-    pub(super) progress: Option<Progress>,
+    /// Told what is printed meanwhile.
+    pub(super) listener: Option<Listener>,
 }
 
 /// Why it was told to stop.
@@ -36,14 +36,13 @@ impl Execution<'_> {
     /// whatever runs there.
     pub(super) async fn run(mut self) -> Result<SandboxResult, Problem> {
         let client = &self.connection.client;
-        let mut lines = self.connection.listen(self.sandbox);
+        let listener = self.listener.take();
+        let _listening = listener.map(|it| self.connection.listen(self.sandbox, it));
         let params = CodeParams { sandbox: self.sandbox, code: std::mem::take(&mut self.code) };
         let answer = client.request::<SandboxResult>(EXECUTE, &params);
         tokio::pin!(answer);
         let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
         let mut reason = None;
-        let mut ticks = interval(PROGRESS_EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut again = interval(CANCEL_AGAIN);
         again.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
@@ -58,16 +57,6 @@ impl Execution<'_> {
                     let params = SandboxParams { sandbox: self.sandbox };
                     // When it fails the execution has ended, and its own answer says how.
                     let _ = client.request::<()>(CANCEL, &params).await;
-                }
-                Some(line) = lines.recv(), if self.progress.is_some() => {
-                    if let Some(progress) = &mut self.progress {
-                        progress.add(&line);
-                    }
-                }
-                _ = ticks.tick(), if self.progress.is_some() => {
-                    if let Some(progress) = &mut self.progress {
-                        progress.tell().await;
-                    }
                 }
             }
         }

@@ -12,13 +12,43 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::limits::{ENDING, HEADERS, MAX_CONNECTIONS};
+use super::stalled::Stalled;
 
 /// When none can be accepted, descriptors for example are used up, it may be better soon.
 const PAUSE: Duration = Duration::from_millis(100);
 
-pub(super) async fn serve(listener: TcpListener, router: Router, end: CancellationToken) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS as usize));
+/// How much for how many.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Connections at the same time; more wait until one is closed.
+    pub(crate) connections: u32,
+    /// Whoever takes longer for the headers of a request is disconnected.
+    pub(crate) headers: Duration,
+    /// Whoever takes nothing for so long of what is written is disconnected.
+    pub(crate) stall: Duration,
+    /// How long connections may take to end, when all is over.
+    pub(crate) ending: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            // A client has two or three.
+            connections: 1024,
+            headers: Duration::from_secs(30),
+            stall: Duration::from_secs(60),
+            ending: Duration::from_secs(1),
+        }
+    }
+}
+
+pub(crate) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    bounds: Bounds,
+    end: CancellationToken,
+) {
+    let places = Arc::new(Semaphore::new(bounds.connections as usize));
     let accept = async {
         while let Ok(place) = Arc::clone(&places).acquire_owned().await {
             match listener.accept().await {
@@ -26,7 +56,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router, end: Cancellati
                     let (router, end) = (router.clone(), end.clone());
                     tokio::spawn(async move {
                         let _place = place;
-                        connected(stream, router, end).await;
+                        connected(stream, router, bounds, end).await;
                     });
                 }
                 Err(error) => {
@@ -40,15 +70,17 @@ pub(super) async fn serve(listener: TcpListener, router: Router, end: Cancellati
         () = accept => {}
         () = end.cancelled() => {}
     }
+    drop(listener);
     // All places are free when all have gone; who does not go in time is cut off.
-    let _ = timeout(ENDING, places.acquire_many(MAX_CONNECTIONS)).await;
+    let _ = timeout(bounds.ending, places.acquire_many(bounds.connections)).await;
 }
 
-async fn connected(stream: TcpStream, router: Router, end: CancellationToken) {
+async fn connected(stream: TcpStream, router: Router, bounds: Bounds, end: CancellationToken) {
+    let stream = TokioIo::new(Stalled::new(stream, bounds.stall));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .header_read_timeout(bounds.headers)
+        .serve_connection(stream, TowerToHyperService::new(router));
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

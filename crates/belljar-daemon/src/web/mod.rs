@@ -1,0 +1,5 @@
+//! What every HTTP server here has in common: connections that are bounded, and a token.
+
+pub(crate) mod connections;
+pub(crate) mod stalled;
+pub(crate) mod token;
