@@ -345,7 +345,7 @@ mod tests {
             &|| {
                 std::fs::create_dir(&tmp).unwrap();
                 symlink(&victim, tmp.join("1")).unwrap();
-                std::fs::set_permissions(&tmp, PermissionsExt::from_mode(0)).unwrap();
+                std::fs::set_permissions(&tmp, PermissionsExt::from_mode(0o0)).unwrap();
                 symlink("/nowhere", worker.join("packages")).unwrap();
             },
         ];
