@@ -129,7 +129,10 @@ pub fn worker_homes(home: &Home) -> io::Result<Vec<Home>> {
     };
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
     paths.sort();
-    Ok(paths.into_iter().map(Home::at).collect())
+    let homes = paths.into_iter().map(Home::at);
+    // A link where a worker's sessions should be leads where no worker may be followed to.
+    let is_real = |home: &Home| home.sessions().symlink_metadata().is_ok_and(|it| it.is_dir());
+    Ok(homes.filter(is_real).collect())
 }
 
 /// Serves until it is stopped: by `stop`, SIGTERM or SIGINT.

@@ -1,12 +1,14 @@
 //! What is written down about a session, beside its state.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use belljar_core::units::format_bytes;
 use belljar_core::{RuntimeType, ToolCall, limits};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::Durability;
@@ -115,7 +117,7 @@ impl SessionRecord {
     pub(super) fn read(path: &Path, id: &str) -> io::Result<Self> {
         let mut bytes = Vec::new();
         let cap = limits::MAX_SESSION_FILE_BYTES;
-        File::open(path)?.take(cap + 1).read_to_end(&mut bytes)?;
+        open_here(OpenOptions::new().read(true), path)?.take(cap + 1).read_to_end(&mut bytes)?;
         let damaged = |problem: String| io::Error::new(io::ErrorKind::InvalidData, problem);
         if bytes.len() as u64 > cap {
             return Err(damaged(format!("it is larger than {}", format_bytes(cap))));
@@ -164,6 +166,14 @@ struct Versioned {
     version: u32,
 }
 
+/// Opens a file of a session, and nothing that a link leads to. A worker of the daemon writes to the
+/// directories of its sessions: a pipe there must not keep anybody waiting either.
+pub(super) fn open_here(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    const NO_DETOUR: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
+    let file = options.custom_flags(NO_DETOUR).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no file")) }
+}
+
 pub(super) fn now_unix() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
@@ -171,6 +181,26 @@ pub(super) fn now_unix() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_and_pipes_are_no_records() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("elsewhere"), "{}").unwrap();
+        std::os::unix::fs::symlink(at("elsewhere"), at("link")).unwrap();
+        std::os::unix::fs::symlink(at("nowhere"), at("dangling")).unwrap();
+        let pipe = rustix::fs::FileType::Fifo;
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), pipe, mode, 0).unwrap();
+        for name in ["link", "dangling", "pipe"] {
+            assert!(SessionRecord::read(&at(name), "s").is_err(), "{name}");
+            let mut making = OpenOptions::new();
+            making.read(true).write(true).create(true).truncate(false);
+            assert!(open_here(&mut making, &at(name)).is_err(), "{name}");
+        }
+        assert!(!at("nowhere").exists());
+        assert!(open_here(OpenOptions::new().read(true), &at("elsewhere")).is_ok());
+    }
 
     #[test]
     fn a_record_survives_being_written() {

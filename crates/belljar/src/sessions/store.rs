@@ -8,7 +8,7 @@ use std::time::Duration;
 use belljar_core::{RuntimeType, SandboxError};
 
 use super::files::private_dir;
-use super::record::SessionRecord;
+use super::record::{SessionRecord, open_here};
 use super::{Durability, LOCK_FILE, RECORD_FILE, STATE_FILE, Session, SessionFile, SessionStatus};
 use super::{WORKSPACE_DIR, check_id, files, id};
 use crate::factory::SandboxConfig;
@@ -406,7 +406,7 @@ fn open_lock(dir: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(dir.join(LOCK_FILE))
+    open_here(&mut options, &dir.join(LOCK_FILE))
 }
 
 fn same_file(open: &File, path: &Path) -> bool {
