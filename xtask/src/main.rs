@@ -8,6 +8,8 @@ mod codegen;
 mod docker;
 mod guest;
 mod test;
+mod typescript;
+mod typescript_package;
 #[cfg(any(test, feature = "bake"))]
 mod wasm;
 
@@ -35,6 +37,8 @@ enum Chore {
     },
     /// Run every check and every test there is.
     Test,
+    /// Pack, install and test the TypeScript package; `belljar` has to be built.
+    Typescript,
     /// Run a command with a Docker engine for tests, as `test` has it.
     WithDocker {
         /// The command and its arguments.
@@ -49,6 +53,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Codegen { check: false } => codegen::run(codegen::Mode::Write),
         Chore::Codegen { check: true } => codegen::run(codegen::Mode::Check),
         Chore::Test => test::run(),
+        Chore::Typescript => typescript_package::check(),
         Chore::WithDocker { command } => docker::run_with(&command),
     }
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 
-use crate::{binary, codegen, docker, guest, root};
+use crate::{binary, codegen, docker, guest, root, typescript_package};
 
 /// Package indexes and download hosts: a build uses whatever its machine is set up with, so the
 /// repository names none. Written in two halves, so that this file passes its own check.
@@ -31,7 +31,7 @@ struct Step {
     run: fn() -> anyhow::Result<()>,
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step { what: "formatting", run: || cargo(&["fmt", "--all", "--check"]) },
     Step { what: "lints", run: lints },
     Step { what: "the built guests fit their recipes", run: guest::check_all },
@@ -40,6 +40,7 @@ const STEPS: [Step; 9] = [
     Step { what: "generated files are up to date", run: || codegen::run(codegen::Mode::Check) },
     Step { what: "drivers that run in processes", run: drivers },
     Step { what: "tests", run: tests },
+    Step { what: "the TypeScript package", run: typescript_package::check },
     Step { what: "the binary by itself", run: binary::check },
 ];
 
