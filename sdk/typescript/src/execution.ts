@@ -85,7 +85,8 @@ export function cut(text: string, max: number | null): [string, boolean] {
 /** One line for people. What stopped the code is in the last line the engine has written. */
 function errorOf({ success, status, error, stderr, exit_code }: SandboxResult): string | null {
   if (success || status === "suspended") return null;
-  if (exit_code === -1) return stderr.trimEnd().split("\n").at(-1) || `stopped: ${status}`;
+  const [notice = ""] = stderr.trimEnd().split("\n").slice(-1);
+  if (exit_code === -1) return notice === "" ? `stopped: ${status}` : notice;
   if (error === null) return `exited with code ${exit_code}`;
   return error.message === "" ? error.name : `${error.name}: ${error.message}`;
 }
