@@ -15,7 +15,7 @@ import {
   type ToolRequest,
 } from "belljar";
 
-import { session, temporary, until } from "./support.js";
+import { belljar, session, temporary, until } from "./support.js";
 
 after(shutdown);
 
@@ -40,8 +40,10 @@ describe("state", () => {
     await first.initialize("kept");
     await first.execute("x = 41");
     await shutdown();
-    await using second = await createSandbox({ session: name });
+    const second = await createSandbox({ session: name });
     assert.deepEqual([await second.getVariable("x"), await second.getVariable("context")], [41, "kept"]);
+    await second.destroy();
+    belljar(["session", "rm", name]);
   });
 
   test("runCode runs once and leaves nothing", async () => {
