@@ -3,7 +3,7 @@
 
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -14,6 +14,9 @@ const env = {
   // The interpreter is compiled once for all tests of a build directory.
   BELLJAR_HOME: join(dirname(folder), "test-home"),
   ...process.env,
+  // The program is the one in the package, and examples ask their stand-ins.
+  BELLJAR_BINARY: "",
+  MODEL_URL: undefined,
 };
 const run = (program, args) => execFileSync(program, args, { cwd: folder, env, stdio: "inherit" });
 
@@ -32,11 +35,18 @@ const tsc = join(root, "node_modules/typescript/bin/tsc");
 run(process.execPath, [tsc, "-p", "tsconfig.json"]);
 run(process.execPath, [tsc, "-p", "tsconfig.scripts.json"]);
 const tests = filesBelow(join(folder, "compiled")).filter((name) => name.endsWith(".test.js"));
-run(process.execPath, ["--test", ...words, ...tests]);
-for (const script of [...examples(), ...documented]) {
+run(process.execPath, ["--test", "--test-reporter=spec", ...words, ...tests]);
+for (const script of documented) {
   process.stdout.write(`node ${script}\n`);
   run(process.execPath, [script]);
 }
+for (const script of examples()) {
+  process.stdout.write(`node ${script}\n`);
+  const printed = execFileSync(process.execPath, [script], { cwd: folder, env }).toString();
+  const expected = readFileSync(join(folder, "examples/expected", `${basename(script, ".mjs")}.txt`), "utf8");
+  if (printed !== expected) throw new Error(`${script} prints\n${printed}\ninstead of\n${expected}`);
+}
+process.stdout.write("the TypeScript package passed\n");
 
 function examples() {
   const names = readdirSync(join(folder, "examples")).filter((name) => name.endsWith(".mjs"));

@@ -1,7 +1,7 @@
 // Whatever callers, callbacks and programs do wrong: an error that says what, and nothing that hangs.
 
 import assert from "node:assert/strict";
-import { chmodSync, writeFileSync } from "node:fs";
+import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
 
@@ -12,6 +12,7 @@ import {
   ConfigError,
   ConnectionLostError,
   createSandbox,
+  findBinary,
   NotJsonError,
   PolicyValidationError,
   SandboxDestroyedError,
@@ -20,7 +21,7 @@ import {
   type REPLConfig,
 } from "belljar";
 
-import { isAlive, server, session, temporary, until } from "./support.js";
+import { belljar, isAlive, server, session, temporary, until } from "./support.js";
 
 after(shutdown);
 
@@ -155,6 +156,13 @@ describe("the program", () => {
       });
     });
   }
+
+  test("the one that this package carries is of its version", () => {
+    const carried = join("node_modules/belljar/binary", `${process.platform}-${process.arch}`, "belljar");
+    assert.ok(findBinary().endsWith(carried), findBinary());
+    const { version } = JSON.parse(readFileSync("node_modules/belljar/package.json", "utf8")) as { version: string };
+    assert.equal(belljar(["--version"]), `belljar ${version}\n`);
+  });
 
   test("one that the variable names, and that is not there, is not replaced by another", async () => {
     process.env["BELLJAR_BINARY"] = "/nowhere/belljar";
