@@ -15,7 +15,7 @@ const env = {
   BELLJAR_HOME: join(dirname(folder), "test-home"),
   ...process.env,
   // The program is the one in the package, and examples ask their stand-ins.
-  BELLJAR_BINARY: "",
+  BELLJAR_BIN: "",
   MODEL_URL: undefined,
 };
 const run = (program, args) => execFileSync(program, args, { cwd: folder, env, stdio: "inherit" });

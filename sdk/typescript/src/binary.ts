@@ -1,4 +1,4 @@
-// Where the program `belljar` is: named by the caller, by BELLJAR_BINARY, carried in this package,
+// Where the program `belljar` is: named by the caller, by BELLJAR_BIN, carried in this package,
 // or in the path, in this order.
 
 import { accessSync, constants, statSync } from "node:fs";
@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { BinaryError } from "./errors.js";
 
 /** The variable that names the program. */
-const VARIABLE = "BELLJAR_BINARY";
+const VARIABLE = "BELLJAR_BIN";
 
 /** Its path. Throws a BinaryError that says where it was looked for. */
 export function findBinary(named?: string): string {

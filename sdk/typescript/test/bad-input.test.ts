@@ -165,11 +165,11 @@ describe("the program", () => {
   });
 
   test("one that the variable names, and that is not there, is not replaced by another", async () => {
-    process.env["BELLJAR_BINARY"] = "/nowhere/belljar";
+    process.env["BELLJAR_BIN"] = "/nowhere/belljar";
     try {
-      await assert.rejects(createSandbox(), /BELLJAR_BINARY names \/nowhere\/belljar: there is no such file/);
+      await assert.rejects(createSandbox(), /BELLJAR_BIN names \/nowhere\/belljar: there is no such file/);
     } finally {
-      delete process.env["BELLJAR_BINARY"];
+      delete process.env["BELLJAR_BIN"];
     }
     await (await createSandbox()).destroy();
   });
