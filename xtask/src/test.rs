@@ -62,10 +62,17 @@ fn lints() -> anyhow::Result<()> {
     cargo(&[&all[..], &["--", "-D", "warnings"]].concat())
 }
 
-/// With an engine for the docker backend, where one can be started.
+/// With an engine for the docker backend, where one can be started: what it needs is fetched while
+/// the tests are built.
 fn tests() -> anyhow::Result<()> {
+    let (engine, built) = std::thread::scope(|scope| {
+        let engine = scope.spawn(engine);
+        let built = cargo(&["test", "--workspace", "--no-run"]);
+        (engine.join(), built)
+    });
+    built?;
+    let engine = engine.unwrap_or_else(|_| bail!("it cannot be started"));
     let mut tests = command(&["test", "--workspace"]);
-    let engine = engine();
     match &engine {
         Ok(Some(engine)) => drop(tests.env(docker::VARIABLE, engine.address())),
         Ok(None) => {}
@@ -165,7 +172,19 @@ pub fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
+    forget_this_package(&mut command);
     command
+}
+
+/// What cargo says of the package it runs, it says of xtask here. Build scripts that look at it
+/// (ring's does) would run again, and with them everything above them be built once more.
+pub fn forget_this_package(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        let told = |prefix| name.to_str().is_some_and(|name| name.starts_with(prefix));
+        if told("CARGO_PKG_") || told("CARGO_MANIFEST_") {
+            command.env_remove(name);
+        }
+    }
 }
 
 #[cfg(test)]
