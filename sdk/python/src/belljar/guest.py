@@ -32,7 +32,7 @@ from .snapshot import Snapshot
 
 T = TypeVar("T")
 
-PathLike = Union[str, "os.PathLike[str]"]
+PathLike = Union[str, os.PathLike[str]]
 
 #: Requests of one sandbox that wait at the server; it takes 64. More wait here.
 MAX_IN_FLIGHT = 48

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def policy_file(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def run(code: str, **policy: object) -> SandboxResult:
+def run(code: str, **policy: Any) -> SandboxResult:
     with create_sandbox(policy=ExecutionPolicy(**policy)) as sandbox:
         return sandbox.execute(code)
 
@@ -238,5 +239,3 @@ def test_deserialize_result_from_json(code: str) -> None:
     read = SandboxResult.model_validate_json(original.model_dump_json())
     assert read == original
     assert pickle.loads(pickle.dumps(original)) == original
-
-

@@ -85,7 +85,13 @@ def test_fs_escape(tmp_path: Path) -> None:
     workspace.mkdir()
     (workspace / "link").symlink_to(tmp_path / "secret")
     with create_sandbox(workspace=workspace) as sandbox:
-        for path in ("/etc/passwd", "../secret", "/app/../secret", "link", str(tmp_path / "secret")):
+        for path in (
+            "/etc/passwd",
+            "../secret",
+            "/app/../secret",
+            "link",
+            str(tmp_path / "secret"),
+        ):
             result = sandbox.execute(f"print(open({path!r}).read())")
             assert not result.success, path
             assert "none of yours" not in result.stdout + result.stderr

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import threading
 import time
@@ -16,8 +17,10 @@ import pytest
 
 from belljar import (
     BaseSandbox,
+    Engine,
     ExecutionPolicy,
     PythonSandbox,
+    SandboxExecutionError,
     SandboxLogger,
     SandboxResult,
     Status,
@@ -111,16 +114,18 @@ def test_execute_python_code_successfully(sandbox: PythonSandbox) -> None:
     assert isinstance(result.fuel_consumed, int) and result.fuel_consumed > 0
 
 
-def test_execute_with_injected_setup_code(packages: str, sandbox: PythonSandbox) -> None:
-    assert sandbox.execute("import urllib3; print('OK')").stdout == "OK\n"
-    path = sandbox.execute("import sys; print(sys.path)").stdout
-    assert path == "['/lib/python3.13', '/app', '/app/site-packages']\n"
+def test_execute_with_injected_setup_code(packages: Engine) -> None:
+    with PythonSandbox(engine=packages) as sandbox:
+        assert sandbox.execute("import urllib3; print('OK')").stdout == "OK\n"
+        path = sandbox.execute("import sys; print(sys.path)").stdout
+        assert path == "['/lib/python3.13', '/app', '/app/site-packages']\n"
 
 
-def test_execute_without_injected_setup(packages: str, sandbox: PythonSandbox) -> None:
-    result = sandbox.execute("import sys; print(sys.path)", inject_setup=False)
-    assert result.stdout == "['/lib/python3.13']\n"
-    missing = sandbox.execute("import urllib3", inject_setup=False)
+def test_execute_without_injected_setup(packages: Engine) -> None:
+    with PythonSandbox(engine=packages) as sandbox:
+        result = sandbox.execute("import sys; print(sys.path)", inject_setup=False)
+        assert result.stdout == "['/lib/python3.13']\n"
+        missing = sandbox.execute("import urllib3", inject_setup=False)
     assert missing.error is not None
     assert missing.error.message == "No module named 'urllib3'"
 
@@ -336,13 +341,9 @@ def test_log_security_violations() -> None:
 
 def test_use_default_wasm_binary(tmp_path: Path) -> None:
     """`bin/python.wasm` of Belljar's home, when it is there; else the embedded interpreter."""
-    from belljar import Engine, SandboxExecutionError
-
     home = tmp_path / "home"
     (home / "bin").mkdir(parents=True)
     (home / "bin" / "python.wasm").write_bytes(b"not wasm at all")
-    import os
-
     with Engine(env={**os.environ, "BELLJAR_HOME": str(home)}) as engine:
         with PythonSandbox(engine=engine) as sandbox:
             with pytest.raises(SandboxExecutionError, match=r"bin/python\.wasm"):
