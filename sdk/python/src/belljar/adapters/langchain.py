@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Union
+from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -24,7 +24,7 @@ class LangChainTool(CodeTool):
 
     args_schema = CodeInput
 
-    def invoke(self, given: Any, config: Any = None, **_: Any) -> Union[str, Any]:
+    def invoke(self, given: Any, config: Any = None, **_: Any) -> Any:
         """Runs the code of `{"code": ...}`, of plain text, or of a model's tool call.
 
         A tool call is answered by a dictionary with its id, anything else by text.
@@ -42,7 +42,7 @@ class LangChainTool(CodeTool):
             return self.run(given)
         return self.told(self.attempt(given))
 
-    async def ainvoke(self, given: Any, config: Any = None, **_: Any) -> Union[str, Any]:
+    async def ainvoke(self, given: Any, config: Any = None, **_: Any) -> Any:
         """The same without holding the event loop up."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, lambda: self.invoke(given, config))
