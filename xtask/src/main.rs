@@ -7,6 +7,7 @@ mod binary;
 mod codegen;
 mod docker;
 mod guest;
+mod python_package;
 mod test;
 #[cfg(any(test, feature = "bake"))]
 mod wasm;
@@ -35,6 +36,8 @@ enum Chore {
     },
     /// Run every check and every test there is.
     Test,
+    /// Build, check and test the Python package.
+    Python,
     /// Run a command with a Docker engine for tests, as `test` has it.
     WithDocker {
         /// The command and its arguments.
@@ -49,6 +52,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Codegen { check: false } => codegen::run(codegen::Mode::Write),
         Chore::Codegen { check: true } => codegen::run(codegen::Mode::Check),
         Chore::Test => test::run(),
+        Chore::Python => python_package::check(),
         Chore::WithDocker { command } => docker::run_with(&command),
     }
 }
