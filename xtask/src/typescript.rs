@@ -13,7 +13,8 @@ use serde_json::{Map, Value};
 /// Where the file stands.
 pub const PATH: &str = "sdk/typescript/src/generated.ts";
 
-const HEADER: &str = "// Written by `cargo xtask codegen` from the types of belljar-core. Changes belong there.
+const HEADER: &str =
+    "// Written by `cargo xtask codegen` from the types of belljar-core. Changes belong there.
 
 /** What JSON can carry. */
 export type JsonValue =
@@ -202,9 +203,11 @@ fn expression(schema: &Map<String, Value>, indent: &str) -> anyhow::Result<Strin
     match schema.get("type") {
         None => Ok("JsonValue".to_owned()),
         Some(Value::String(name)) => named(name, schema, indent),
-        Some(Value::Array(names)) => union(names.iter().map(|name| {
-            named(name.as_str().context("a type without a name")?, schema, indent)
-        })),
+        Some(Value::Array(names)) => union(
+            names
+                .iter()
+                .map(|name| named(name.as_str().context("a type without a name")?, schema, indent)),
+        ),
         Some(other) => bail!("a type that is {other}"),
     }
 }
@@ -223,7 +226,8 @@ fn named(name: &str, schema: &Map<String, Value>, indent: &str) -> anyhow::Resul
         }
         "object" if schema.contains_key("properties") => object(schema, indent)?,
         "object" => {
-            let values = of(schema.get("additionalProperties").unwrap_or(&Value::Bool(true)), indent)?;
+            let values =
+                of(schema.get("additionalProperties").unwrap_or(&Value::Bool(true)), indent)?;
             format!("Record<string, {values}>")
         }
         other => bail!("no type is called {other}"),
@@ -240,7 +244,8 @@ fn doc(schema: &Map<String, Value>, indent: &str) -> String {
 }
 
 fn methods_text() -> String {
-    let mut text = "\n/** What a server can be asked for. */\nexport interface Methods {\n".to_owned();
+    let mut text =
+        "\n/** What a server can be asked for. */\nexport interface Methods {\n".to_owned();
     for (name, params, result) in METHODS {
         text.push_str(&format!("  \"{name}\": {{ params: {params}; result: {result} }};\n"));
     }
