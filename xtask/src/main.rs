@@ -7,6 +7,7 @@ mod binary;
 mod codegen;
 mod docker;
 mod guest;
+mod python_package;
 mod test;
 mod typescript;
 mod typescript_package;
@@ -37,6 +38,8 @@ enum Chore {
     },
     /// Run every check and every test there is.
     Test,
+    /// Build, check and test the Python package.
+    Python,
     /// Pack, install and test the TypeScript package; `belljar` has to be built.
     Typescript,
     /// Run a command with a Docker engine for tests, as `test` has it.
@@ -53,6 +56,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Codegen { check: false } => codegen::run(codegen::Mode::Write),
         Chore::Codegen { check: true } => codegen::run(codegen::Mode::Check),
         Chore::Test => test::run(),
+        Chore::Python => python_package::check(),
         Chore::Typescript => typescript_package::check(),
         Chore::WithDocker { command } => docker::run_with(&command),
     }

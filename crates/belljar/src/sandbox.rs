@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use belljar_core::units::format_bytes;
 use belljar_core::{
-    ExecutionPolicy, GuestError, RuntimeType, SandboxError, SandboxResult, ToolAnswer, ToolCall,
-    limits,
+    ExecutionPolicy, GuestError, RuntimeType, SandboxError, SandboxExecutionError, SandboxResult,
+    Survives, ToolAnswer, ToolCall, limits,
 };
 use belljar_host::{Completions, Variable};
 
@@ -50,6 +50,20 @@ pub trait Sandbox: Send {
     /// # Errors
     /// Only when Belljar or the caller failed.
     fn execute(&mut self, code: &str) -> Result<SandboxResult, SandboxError>;
+
+    /// The same in a fresh interpreter that has neither the workspace nor added packages on its
+    /// search path. A session is not touched by it.
+    ///
+    /// # Errors
+    /// Also where the backend cannot do without them.
+    fn execute_without_setup(&mut self, _code: &str) -> Result<SandboxResult, SandboxError> {
+        Err(SandboxExecutionError {
+            problem: "this backend always sets the search path up".to_owned(),
+            survives: Survives::NothingWasRun,
+            hint: Some("use the wasm backend, or leave inject_setup as it is".to_owned()),
+        }
+        .into())
+    }
 
     /// Checks the syntax without executing anything: `None` when the code compiles, else the
     /// interpreter's complaint.

@@ -98,6 +98,8 @@ export interface CreateParams {
   tools?: string[];
   /** Whether Pyodide runs in a worker thread. */
   use_worker?: boolean | null;
+  /** A WASI interpreter to use instead of the embedded one. */
+  wasm_binary_path?: string | null;
   /** A directory of the server's machine; one of its own when absent. */
   workspace?: string | null;
 }

@@ -25,7 +25,7 @@ pub const HELLO: &str = "hello";
 pub const CREATE: &str = "create";
 /// Begins a session: [`InitializeParams`] → null.
 pub const INITIALIZE: &str = "initialize";
-/// Runs code: [`CodeParams`] → a `SandboxResult`.
+/// Runs code: [`ExecuteParams`] → a `SandboxResult`.
 pub const EXECUTE: &str = "execute";
 /// Checks the syntax: [`CodeParams`] → [`Validated`].
 pub const VALIDATE: &str = "validate";
@@ -127,6 +127,9 @@ pub struct CreateParams {
     /// Whether the client wants every line while code runs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stream: bool,
+    /// A WASI interpreter to use instead of the embedded one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wasm_binary_path: Option<PathBuf>,
     /// The Python of the native backend.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub python: Option<PathBuf>,
@@ -180,6 +183,24 @@ pub struct CodeParams {
     pub sandbox: SandboxId,
     /// The source.
     pub code: String,
+}
+
+/// Code to run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecuteParams {
+    /// Which sandbox.
+    pub sandbox: SandboxId,
+    /// The source.
+    pub code: String,
+    /// Whether the workspace and added packages are on the interpreter's search path. Without them
+    /// the code runs in a fresh interpreter, and a session is not touched.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub inject_setup: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// What a look at the syntax gave.

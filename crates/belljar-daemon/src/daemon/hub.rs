@@ -427,6 +427,7 @@ pub(super) fn check_create(params: &CreateParams) -> Result<(), RpcError> {
         (params.workspace.is_some(), "a workspace of the machine"),
         (params.policy.contains_key("mount_host_dir"), "mount_host_dir"),
         (params.policy.contains_key("mount_data_dir"), "mount_data_dir"),
+        (params.wasm_binary_path.is_some(), "an interpreter of the machine"),
         (params.python.is_some(), "a Python of the machine"),
         (!params.index_url.is_empty(), "Pyodide"),
     ];

@@ -11,7 +11,7 @@ use belljar::{
 };
 use belljar_core::limits::{MAX_CHUNK_BYTES, MAX_QUEUED_REQUESTS};
 use belljar_core::protocol::methods::{
-    Chunk, CodeParams, CompleteParams, Completed, CreateParams, Created, FileParams,
+    Chunk, CodeParams, CompleteParams, Completed, CreateParams, Created, ExecuteParams, FileParams,
     FileReadParams, FileWriteParams, InitializeParams, Looked, NameParams, RestoreParams,
     ResumeParams, SandboxId, SandboxParams, SnapshotParams, Snapshotted, Validated, VariableForm,
 };
@@ -45,7 +45,7 @@ pub(super) struct Ask {
 
 pub(super) enum Wish {
     Initialize(InitializeParams),
-    Execute(CodeParams),
+    Execute(ExecuteParams),
     Validate(CodeParams),
     Look(NameParams),
     Complete(CompleteParams),
@@ -65,7 +65,8 @@ impl Wish {
     pub(super) const fn sandbox(&self) -> SandboxId {
         match self {
             Self::Initialize(params) => params.sandbox,
-            Self::Execute(params) | Self::Validate(params) => params.sandbox,
+            Self::Execute(params) => params.sandbox,
+            Self::Validate(params) => params.sandbox,
             Self::Look(params) => params.sandbox,
             Self::Complete(params) => params.sandbox,
             Self::Resume(params) => params.sandbox,
@@ -179,7 +180,12 @@ impl Host {
                 json_of(&())
             }
             Wish::Execute(params) => {
-                let ran = self.guest.sandbox.execute(&params.code);
+                let sandbox = &mut self.guest.sandbox;
+                let ran = if params.inject_setup {
+                    sandbox.execute(&params.code)
+                } else {
+                    sandbox.execute_without_setup(&params.code)
+                };
                 self.finished(ran)
             }
             Wish::Resume(params) => {

@@ -55,6 +55,7 @@ pub(super) fn make(room: &Room, params: CreateParams) -> Result<Guest, SandboxEr
         workspace: temporary.as_ref().map(|dir| dir.path().to_owned()).or(params.workspace.clone()),
         home: Some(room.offer.home.clone()),
         code_name: params.code_name.clone(),
+        wasm_binary_path: params.wasm_binary_path.clone(),
         python: params.python.clone(),
         index_url: params.index_url.clone(),
         use_worker: params.use_worker,

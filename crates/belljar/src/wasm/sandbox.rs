@@ -236,6 +236,12 @@ impl<L: Language> Sandbox for WasmSandbox<L> {
         Ok(result)
     }
 
+    fn execute_without_setup(&mut self, code: &str) -> Result<SandboxResult, SandboxError> {
+        let name = self.code_name.clone();
+        let filename = name.as_deref().unwrap_or(DEFAULT_CODE_NAME);
+        self.execute_with(code, RunOptions { filename, inject_setup: false })
+    }
+
     fn check_code(&mut self, code: &str) -> Result<Option<GuestError>, SandboxError> {
         check_source(code)?;
         load(&mut self.host, &self.plan, &self.cache_dir, &self.cancel, &self.links)?.check(code)

@@ -1,0 +1,345 @@
+"""A `belljar serve` process, and the conversation with it.
+
+One thread reads. It never writes, never waits for somebody who does, and never runs anything of the
+caller's, so it is always there for the next line; whoever sends writes by itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from queue import Empty
+from typing import Any, Callable, Optional
+from weakref import WeakSet, WeakValueDictionary
+
+from . import wire
+from .calls import BlockingCall, Call, Forgotten
+from .errors import (
+    BinaryNotFoundError,
+    ClosedError,
+    ConnectionLostError,
+    SandboxError,
+    SandboxExecutionError,
+    VersionMismatchError,
+    from_wire,
+)
+from .tools import Host
+
+#: How long a program may take to say who it is.
+_HELLO_SECONDS = 30.0
+
+#: How long a process may take to end what it has when its input has ended.
+_FAREWELL_SECONDS = 5.0
+
+#: What is about to begin does not hear a cancel, so it is said again after this time.
+_CANCEL_AGAIN_SECONDS = 0.02
+
+#: After this long whoever cancels stops waiting for the end of the code.
+_CANCEL_SECONDS = 10.0
+
+_READ_BYTES = 256 * 1024
+
+#: How much of what the process said on its standard error is shown when it has ended.
+_LAST_WORDS_BYTES = 2000
+
+LOST = (
+    "its sandboxes are gone with their variables and temporary workspaces; sessions with a name "
+    "are as after their last execution, and the next new sandbox starts another process"
+)
+
+
+class Connection:
+    """One child process and everything that was asked of it."""
+
+    def __init__(self, binary: Path, env: Optional[Mapping[str, str]]) -> None:
+        self._binary = binary
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115, closed with the connection
+        try:
+            self._process = subprocess.Popen(
+                [str(binary), "serve", "--stdio"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._words,
+                bufsize=0,
+                env=None if env is None else dict(env),
+                # Ctrl-C is for this program, which decides what becomes of the code.
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._words.close()
+            raise BinaryNotFoundError(
+                f"{binary} cannot be started: {error}; nothing was run",
+                hint="set BELLJAR_BIN to the belljar program",
+            ) from error
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._input, self._output = self._process.stdin, self._process.stdout
+        self._numbers = itertools.count(1)
+        #: Held by whoever writes a line.
+        self._pen = threading.Lock()
+        #: Held for a moment by whoever looks at what follows; never while writing.
+        self._books = threading.Lock()
+        self._calls: dict[int, Call] = {}
+        self._running: dict[int, deque[Call]] = {}
+        #: Whom the tools of a sandbox belong to.
+        self.hosts: WeakValueDictionary[int, Host] = WeakValueDictionary()
+        #: Sandboxes that were forgotten without being destroyed.
+        self.abandoned: deque[int] = deque()
+        self._lost: Optional[SandboxError] = None
+        _connections.add(self)
+        threading.Thread(target=self._read, name="belljar-reader", daemon=True).start()
+        self._introduce()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether something can be asked of it."""
+        return self._lost is None
+
+    @property
+    def pid(self) -> int:
+        """The child's process."""
+        return self._process.pid
+
+    def send(
+        self, call: Call, method: str, params: dict[str, Any], *, runs_in: Optional[int] = None
+    ) -> None:
+        """Asks. The call is told what comes of it, whatever that is."""
+        number = next(self._numbers)
+        line = wire.request(number, method, params)
+        with self._pen:
+            self._destroy_abandoned()
+            self._expect(number, call, runs_in)
+            self._write(line)
+
+    def reply(self, line: bytes) -> None:
+        """Answers something the server has asked."""
+        with self._pen:
+            if self._lost is None:
+                self._write(line)
+
+    def running(self, sandbox: int) -> list[Call]:
+        """What was asked to run in a sandbox and has not ended."""
+        with self._books:
+            return list(self._running.get(sandbox, ()))
+
+    def stop(self, sandbox: int, calls: Iterable[Call]) -> None:
+        """Cancels until these have ended."""
+        deadline = time.monotonic() + _CANCEL_SECONDS
+        calls = [call for call in calls if not call.ended]
+        while calls and self.is_alive and time.monotonic() < deadline:
+            try:
+                self.send(Forgotten(), "cancel", {"sandbox": sandbox})
+            except SandboxError:
+                return
+            time.sleep(_CANCEL_AGAIN_SECONDS)
+            calls = [call for call in calls if not call.ended]
+
+    def stop_soon(self, call: Call) -> None:
+        """The same without waiting for it."""
+        if call.runs_in is not None and not call.ended:
+            arguments = (call.runs_in, [call])
+            threading.Thread(target=self.stop, args=arguments, daemon=True).start()
+
+    def close(self) -> None:
+        """Ends the process and waits until it has ended. What runs is cancelled."""
+        with self._books:
+            if self._lost is None:
+                self._lost = ClosedError("the engine was closed; its sandboxes are gone")
+        self._hang_up()
+        try:
+            self._process.wait(_FAREWELL_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def leave_to_parent(self) -> None:
+        """After a fork: the process is the parent's, and ends when the parent's pipe does."""
+        # The threads that may have held these do not exist here.
+        self._pen, self._books = threading.Lock(), threading.Lock()
+        self._lost = ClosedError(
+            "this sandbox belongs to the process that this one was forked from; it lives on there",
+            hint="make a new sandbox in the forked process",
+        )
+        # Whoever else holds the pipe would keep the process alive.
+        self._input.close()
+        self._output.close()
+        self._words.close()
+        # It is not ours to wait for.
+        self._process.returncode = 0
+
+    def lost_error(self) -> SandboxError:
+        """A new error that says what became of this connection."""
+        lost = self._lost
+        if lost is None:
+            return ConnectionLostError("the connection is being closed")
+        return type(lost)(lost.message, kind=lost.kind, hint=lost.hint)
+
+    def _introduce(self) -> None:
+        call = BlockingCall()
+        try:
+            self.send(call, "hello", {})
+            _, outcome = call.next_event(timeout=_HELLO_SECONDS)
+        except Empty:
+            outcome = None
+        except SandboxError as error:
+            outcome = error
+        if isinstance(outcome, ConnectionLostError):
+            self.close()
+            raise SandboxExecutionError(
+                f"{self._binary} does not serve sandboxes: {outcome.message}", kind="protocol"
+            ) from outcome
+        version = outcome.get("protocol") if isinstance(outcome, dict) else None
+        if version != wire.PROTOCOL_VERSION:
+            self.close()
+            found = outcome if isinstance(outcome, dict) else {}
+            raise VersionMismatchError(
+                f"{self._binary} is belljar {found.get('belljar', 'of an unknown version')} and "
+                f"speaks version {version} of the protocol, but this package speaks version "
+                f"{wire.PROTOCOL_VERSION}; nothing was run",
+                hint="install package and program of the same version, or unset BELLJAR_BIN",
+            )
+
+    def _expect(self, number: int, call: Call, runs_in: Optional[int]) -> None:
+        with self._books:
+            if self._lost is not None:
+                raise self.lost_error()
+            self._calls[number] = call
+            if runs_in is not None:
+                call.runs_in = runs_in
+                self._running.setdefault(runs_in, deque()).append(call)
+
+    def _write(self, line: bytes) -> None:
+        """Writes all of a line. The pen is held."""
+        rest = memoryview(line)
+        try:
+            while rest:
+                rest = rest[os.write(self._input.fileno(), rest) :]
+        except (OSError, ValueError):
+            # It does not read any more. The thread that reads finds out and tells everybody.
+            self._process.kill()
+        except BaseException:
+            if len(rest) != len(line):
+                # Half a line cannot be taken back.
+                self._process.kill()
+            raise
+
+    def _destroy_abandoned(self) -> None:
+        """Not by whoever forgot it: that is the garbage collector, at any moment."""
+        while self.abandoned:
+            sandbox = self.abandoned.popleft()
+            number = next(self._numbers)
+            self._expect(number, Forgotten(), None)
+            self._write(wire.request(number, "destroy", {"sandbox": sandbox}))
+
+    def _read(self) -> None:
+        try:
+            problem = self._read_lines()
+        except (OSError, ValueError) as error:
+            problem = f"its answer makes no sense: {error}"
+        self._process.kill()
+        self._end(problem)
+
+    def _read_lines(self) -> Optional[str]:
+        """Until there are no more; `None` when the process ended by itself."""
+        output = self._output.fileno()
+        begun: list[bytes] = []
+        while True:
+            part = os.read(output, _READ_BYTES)
+            if not part:
+                return None
+            if b"\n" not in part:
+                begun.append(part)
+                continue
+            lines = b"".join((*begun, part)).split(b"\n")
+            begun = [lines.pop()]
+            for line in lines:
+                if line:
+                    self._hear(json.loads(line))
+
+    def _hear(self, message: Any) -> None:
+        if not isinstance(message, dict):
+            raise ValueError("a message that is no object")  # noqa: TRY004, as other nonsense
+        if "method" in message:
+            self._asked(message)
+            return
+        with self._books:
+            call = self._calls.pop(message.get("id", 0), None)
+            if call is None:
+                # A complaint about a line of ours that had no number to it.
+                return
+            if call.runs_in is not None:
+                queue = self._running[call.runs_in]
+                queue.remove(call)
+                if not queue:
+                    del self._running[call.runs_in]
+        error = message.get("error")
+        call.end(message.get("result") if error is None else from_wire(error))
+
+    def _asked(self, message: dict[str, Any]) -> None:
+        method, params = message["method"], message.get("params") or {}
+        sandbox = int(params.get("sandbox", 0))
+        if method in ("stdout", "stderr"):
+            for call in self.running(sandbox)[:1]:
+                # Requests of one sandbox are served in their order: it is the oldest that talks.
+                call.tell((method, params.get("text", "")))
+            return
+        if method == "tool.drop":
+            for each in list(self.hosts.values()):
+                each.drop(params.get("id"))
+            return
+        host = self.hosts.get(sandbox)
+        number = message.get("id")
+        if host is None:
+            self._off_thread(lambda: self.reply(wire.refusal(number, "the sandbox is gone")))
+        else:
+            host.serve(number, method, params, self.reply)
+
+    def _off_thread(self, work: Callable[[], None]) -> None:
+        threading.Thread(target=work, daemon=True).start()
+
+    def _end(self, problem: Optional[str]) -> None:
+        code = self._process.wait()
+        if problem is None:
+            how = f"killed by signal {-code}" if code < 0 else f"with exit code {code}"
+            problem = f"it ended, {how}"
+        message = f"the belljar process {self.pid} was lost: {problem}{self._last_words()}; {LOST}"
+        with self._books:
+            if self._lost is None:
+                self._lost = ConnectionLostError(message)
+            waiting, self._calls = list(self._calls.values()), {}
+            self._running.clear()
+        for call in waiting:
+            call.end(self.lost_error())
+        self._hang_up()
+        self._output.close()
+        self._words.close()
+
+    def _hang_up(self) -> None:
+        """No more lines. Somebody may be writing one, to a process that has stopped reading."""
+        if not self._pen.acquire(timeout=_FAREWELL_SECONDS):
+            self._process.kill()
+            self._pen.acquire()
+        self._input.close()
+        self._pen.release()
+
+    def _last_words(self) -> str:
+        size = self._words.seek(0, os.SEEK_END)
+        self._words.seek(max(0, size - _LAST_WORDS_BYTES))
+        words = self._words.read().decode("utf-8", "replace").strip()
+        return f" ({words})" if words else ""
+
+
+_connections: WeakSet[Connection] = WeakSet()
+
+
+def all_connections() -> tuple[Connection, ...]:
+    """Those of this process."""
+    return tuple(_connections)
