@@ -169,7 +169,7 @@ fn object(schema: &Map<String, Value>, indent: &str) -> anyhow::Result<String> {
         let mark = if always { "" } else { "?" };
         let of = of(property, &inner).with_context(|| name.clone())?;
         let doc = property.as_object().map_or_else(String::new, |property| doc(property, &inner));
-        write!(text, "{doc}{inner}{name}{mark}: {of};\n")?;
+        writeln!(text, "{doc}{inner}{name}{mark}: {of};")?;
     }
     write!(text, "{indent}}}")?;
     Ok(text)
