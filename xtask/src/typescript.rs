@@ -152,8 +152,8 @@ fn declared(name: &str, schema: &Value) -> anyhow::Result<String> {
     let schema = schema.as_object().context("a schema that is no object")?;
     let mut text = doc(schema, "");
     match schema.get("properties").and_then(Value::as_object) {
-        Some(_) => write!(text, "export interface {name} {}\n", object(schema, "")?)?,
-        None => write!(text, "export type {name} = {};\n", expression(schema, "")?)?,
+        Some(_) => writeln!(text, "export interface {name} {}", object(schema, "")?)?,
+        None => writeln!(text, "export type {name} = {};", expression(schema, "")?)?,
     }
     Ok(text)
 }
