@@ -196,6 +196,9 @@ class Sandbox(BaseSandbox):
 
     def _open(self) -> Connection:
         guest = self._guest
+        ready = guest.ready
+        if ready is not None:
+            return ready
         with self._opening:
             if not guest.is_open:
                 connection = guest.options.engine.connect()
