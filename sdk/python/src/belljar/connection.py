@@ -144,9 +144,9 @@ class Connection:
 
     def stop_soon(self, call: Call) -> None:
         """The same without waiting for it."""
-        if call.runs_in is not None and not call.ended:
-            arguments = (call.runs_in, [call])
-            threading.Thread(target=self.stop, args=arguments, daemon=True).start()
+        sandbox = call.runs_in
+        if sandbox is not None and not call.ended:
+            _in_background(lambda: self.stop(sandbox, [call]))
 
     def close(self) -> None:
         """Ends the process and waits until it has ended. What runs is cancelled."""
@@ -183,29 +183,32 @@ class Connection:
         return type(lost)(lost.message, kind=lost.kind, hint=lost.hint)
 
     def _introduce(self) -> None:
-        call = BlockingCall()
         try:
-            self.send(call, "hello", {})
-            _, outcome = call.next_event(timeout=_HELLO_SECONDS)
-        except Empty:
-            outcome = None
+            hello = self._hello()
         except SandboxError as error:
-            outcome = error
-        if isinstance(outcome, ConnectionLostError):
             self.close()
             raise SandboxExecutionError(
-                f"{self._binary} does not serve sandboxes: {outcome.message}", kind="protocol"
-            ) from outcome
-        version = outcome.get("protocol") if isinstance(outcome, dict) else None
-        if version != wire.PROTOCOL_VERSION:
+                f"{self._binary} does not serve sandboxes: {error.message}", kind="protocol"
+            ) from error
+        if hello.get("protocol") != wire.PROTOCOL_VERSION:
             self.close()
-            found = outcome if isinstance(outcome, dict) else {}
             raise VersionMismatchError(
-                f"{self._binary} is belljar {found.get('belljar', 'of an unknown version')} and "
-                f"speaks version {version} of the protocol, but this package speaks version "
+                f"{self._binary} is belljar {hello.get('belljar')} and speaks version "
+                f"{hello.get('protocol')} of the protocol, but this package speaks version "
                 f"{wire.PROTOCOL_VERSION}; nothing was run",
                 hint="install package and program of the same version, or unset BELLJAR_BIN",
             )
+
+    def _hello(self) -> dict[str, Any]:
+        call = BlockingCall()
+        self.send(call, "hello", {})
+        try:
+            _, outcome = call.next_event(timeout=_HELLO_SECONDS)
+        except Empty:
+            raise ConnectionLostError(f"it says nothing for {_HELLO_SECONDS:.0f} s") from None
+        if isinstance(outcome, SandboxError):
+            raise outcome
+        return outcome if isinstance(outcome, dict) else {}
 
     def _expect(self, number: int, call: Call, runs_in: Optional[int]) -> None:
         with self._books:
@@ -298,12 +301,9 @@ class Connection:
         host = self.hosts.get(sandbox)
         number = message.get("id")
         if host is None:
-            self._off_thread(lambda: self.reply(wire.refusal(number, "the sandbox is gone")))
+            _in_background(lambda: self.reply(wire.refusal(number, "the sandbox is gone")))
         else:
             host.serve(number, method, params, self.reply)
-
-    def _off_thread(self, work: Callable[[], None]) -> None:
-        threading.Thread(target=work, daemon=True).start()
 
     def _end(self, problem: Optional[str]) -> None:
         code = self._process.wait()
@@ -335,6 +335,14 @@ class Connection:
         self._words.seek(max(0, size - _LAST_WORDS_BYTES))
         words = self._words.read().decode("utf-8", "replace").strip()
         return f" ({words})" if words else ""
+
+
+def _in_background(work: Callable[[], None]) -> None:
+    try:
+        threading.Thread(target=work, daemon=True).start()
+    except RuntimeError:
+        # The interpreter is ending, and the process with it.
+        return
 
 
 _connections: WeakSet[Connection] = WeakSet()
