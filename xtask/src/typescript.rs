@@ -152,8 +152,8 @@ fn declared(name: &str, schema: &Value) -> anyhow::Result<String> {
     let schema = schema.as_object().context("a schema that is no object")?;
     let mut text = doc(schema, "");
     match schema.get("properties").and_then(Value::as_object) {
-        Some(_) => write!(text, "export interface {name} {}\n", object(schema, "")?)?,
-        None => write!(text, "export type {name} = {};\n", expression(schema, "")?)?,
+        Some(_) => writeln!(text, "export interface {name} {}", object(schema, "")?)?,
+        None => writeln!(text, "export type {name} = {};", expression(schema, "")?)?,
     }
     Ok(text)
 }
@@ -169,7 +169,7 @@ fn object(schema: &Map<String, Value>, indent: &str) -> anyhow::Result<String> {
         let mark = if always { "" } else { "?" };
         let of = of(property, &inner).with_context(|| name.clone())?;
         let doc = property.as_object().map_or_else(String::new, |property| doc(property, &inner));
-        write!(text, "{doc}{inner}{name}{mark}: {of};\n")?;
+        writeln!(text, "{doc}{inner}{name}{mark}: {of};")?;
     }
     write!(text, "{indent}}}")?;
     Ok(text)

@@ -23,6 +23,9 @@ import { refused, type RpcError } from "./refused.js";
 /** How long a program may take to say who it is; a machine may be busy. */
 const HELLO_PATIENCE = 20_000;
 
+/** How long a process may take to end everything in it; then it is ended itself. */
+const CLOSE_PATIENCE = 10_000;
+
 /** What is kept of the last words of the process, for the error that tells of its end. */
 const LAST_WORDS = 4096;
 
@@ -150,7 +153,9 @@ export class Connection {
     this.#closing = true;
     this.#child.ref();
     this.#child.stdin.end();
+    const timer = setTimeout(() => this.#child.kill("SIGKILL"), CLOSE_PATIENCE);
     await this.#whenLost;
+    clearTimeout(timer);
   }
 
   /** Only somebody who waits for an answer keeps the caller's process from ending. */
@@ -210,6 +215,7 @@ export class Connection {
       case "tool.drop": {
         const { id } = params as ServerMessages["tool.drop"];
         this.#answering.get(id)?.abort(new Error("nobody waits for the answer any more"));
+        this.#answering.delete(id);
         break;
       }
       default:
@@ -221,8 +227,8 @@ export class Connection {
     const controller = new AbortController();
     this.#answering.set(id, controller);
     void this.#answer(method, params, controller.signal).then((outcome) => {
-      this.#answering.delete(id);
-      if (this.#lost === null) this.#send(`{"jsonrpc":"2.0","id":${id},${outcome}}\n`);
+      // An answer that nobody waits for is not sent.
+      if (this.#answering.delete(id)) this.#send(`{"jsonrpc":"2.0","id":${id},${outcome}}\n`);
     });
   }
 
