@@ -1,7 +1,6 @@
 //! The Python package: built as a wheel, installed into an environment that has nothing else,
 //! looked at by linters and type checker, tested there.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,16 +25,17 @@ pub fn check() -> anyhow::Result<()> {
         println!("skipped: the Python package: {python} cannot be started: {error}");
         return Ok(());
     }
-    let place = Place { dir: target()?.join("python"), python };
+    let target = target()?;
+    let place = Place { dir: target.join("python"), target, python };
     let wheel = place.wheel()?;
     place.install(&wheel)?;
     place.lint()?;
-    place.test()?;
-    place.run_examples()
+    place.test()
 }
 
 /// Where all of it lies, below the target directory.
 struct Place {
+    target: PathBuf,
     dir: PathBuf,
     python: String,
 }
@@ -53,8 +53,9 @@ impl Place {
         build
             .args(["build", "--quiet", "--profile", "dev", "--auditwheel", "skip", "--out"])
             .arg(&wheels)
-            .env("CARGO_TARGET_DIR", target()?)
+            .env("CARGO_TARGET_DIR", &self.target)
             .current_dir(package());
+        test::forget_this_package(&mut build);
         run(&mut build)?;
         let built: Vec<PathBuf> =
             fs::read_dir(&wheels)?.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<_>>()?;
@@ -83,16 +84,19 @@ impl Place {
     }
 
     fn lint(&self) -> anyhow::Result<()> {
-        run(self.program("ruff").args(["check", "--quiet", ".", "../../examples/python"]))?;
-        let formatted = ["format", "--quiet", "--check", ".", "../../examples/python"];
-        run(self.program("ruff").args(formatted))?;
+        let examples = root().join("examples/python");
+        run(self.program("ruff").args(["check", "--quiet", "."]))?;
+        // Examples print, and one starts what its user has named.
+        let ruff = ["check", "--quiet", "--extend-ignore", "S,T20"];
+        run(self.program("ruff").args(ruff).arg(&examples))?;
+        run(self.program("ruff").args(["format", "--quiet", "--check", "."]).arg(&examples))?;
         run(&mut self.program("mypy"))
     }
 
     /// With an engine for what runs in containers, where one can be started.
     fn test(&self) -> anyhow::Result<()> {
         let mut tests = self.program("pytest");
-        tests.args(["--quiet", "-n", "2"]);
+        tests.args(["--quiet", "-n", "2", "-p", "no:cacheprovider"]);
         let engine = test::engine();
         match &engine {
             Ok(Some(engine)) => drop(tests.env(docker::VARIABLE, engine.address())),
@@ -102,26 +106,15 @@ impl Place {
         run(&mut tests)
     }
 
-    fn run_examples(&self) -> anyhow::Result<()> {
-        let mut examples: Vec<PathBuf> = fs::read_dir(root().join("examples/python"))?
-            .map(|entry| Ok(entry?.path()))
-            .collect::<anyhow::Result<_>>()?;
-        examples.retain(|path| path.extension() == Some(OsStr::new("py")));
-        examples.sort();
-        ensure!(!examples.is_empty(), "there are no examples");
-        for example in examples {
-            println!("running {}", example.display());
-            run(self.program("python").arg(example))?;
-        }
-        Ok(())
-    }
-
     /// A program of the environment in which the package is, at the package's sources.
     fn program(&self, name: &str) -> Command {
         let mut program = Command::new(self.dir.join("venv/bin").join(name));
         program
             .current_dir(package())
-            .env("BELLJAR_HOME", self.dir.join("home"))
+            // Where `cargo test` has its compiled interpreters.
+            .env("BELLJAR_HOME", self.target.join("test-home"))
+            .env("MYPY_CACHE_DIR", self.dir.join("mypy"))
+            .env("RUFF_CACHE_DIR", self.dir.join("ruff"))
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env_remove("PYTHONPATH")
             .env_remove("BELLJAR_BIN");

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import pickle
 import stat
 import sys
@@ -63,13 +64,17 @@ def test_unknown_options_are_named() -> None:
             made(memory=5)
 
 
-def test_unknown_runtimes_and_backends_are_named() -> None:
+def test_backends_that_are_unknown_or_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="'ruby'; there are: python, javascript"):
         create_sandbox("ruby")
     with pytest.raises(InvalidRequestError, match="unknown variant `vm`, expected one of `wasm`"):
         create_sandbox(backend="vm")
     with pytest.raises(BackendUnavailableError, match="e2b"):
         create_sandbox(backend="e2b")
+    env = {**os.environ, "BELLJAR_SOCKET": str(tmp_path / "nobody.sock")}
+    with Engine(env=env) as engine, pytest.raises(BackendUnavailableError) as refused:
+        create_sandbox(backend="daemon", engine=engine)
+    assert "daemon" in refused.value.message and refused.value.hint is not None
 
 
 def test_a_rule_that_a_backend_cannot_enforce_is_refused() -> None:
@@ -137,11 +142,13 @@ def test_a_context_that_json_cannot_carry_is_refused(make: Make) -> None:
     deep: Any = 0
     for _ in range(70):
         deep = [deep]
-    for context in ({1, 2}, object(), math.nan, circular, deep, "\ud800"):
+    heavy = [{"a": 1}] * 300_000
+    for context in ({1, 2}, object(), math.nan, circular, deep, "\ud800", heavy):
         with pytest.raises(InvalidRequestError):
             sandbox.initialize(context)
-    sandbox.initialize({"fine": [1]})
-    assert sandbox.get_variable("context") == {"fine": [1]}
+    for context in ({"fine": [1]}, [{"a": 1}] * 100_000):
+        sandbox.initialize(context)
+        assert sandbox.execute("len(context)").value == len(context)
 
 
 def test_what_needs_a_session_says_so(make: Make) -> None:

@@ -187,7 +187,11 @@ class AsyncSandbox:
             if not guest.is_open:
                 engine = guest.options.engine
                 connection = engine.current or await _in_thread(engine.connect)
-                await _converse(self, connection, guest.create(connection))
+                making = asyncio.ensure_future(
+                    _converse(self, connection, guest.create(connection))
+                )
+                # Whoever gives up now would not know the number of what is made.
+                await asyncio.shield(making)
             assert guest.connection is not None  # it has just been made
             return guest.connection
 

@@ -273,8 +273,8 @@ class Connection:
         with self._books:
             call = self._calls.pop(message.get("id", 0), None)
             if call is None:
-                # A complaint about a line of ours that had no number to it.
-                return
+                # Whoever waits for the answer to that line would wait forever.
+                raise ValueError(f"it does not say what it is about: {message}")
             if call.runs_in is not None:
                 queue = self._running[call.runs_in]
                 queue.remove(call)

@@ -23,6 +23,10 @@ SECURITY_EVENTS = {
 }
 
 
+# Without it, Python prints warnings of programs that have set no logging up.
+logging.getLogger("belljar").addHandler(logging.NullHandler())
+
+
 class SandboxLogger:
     """Tells `sink` each event as a dictionary.
 

@@ -16,6 +16,9 @@ MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 #: How deep values may nest that are given to a guest.
 MAX_NESTING = 64
 
+#: What their structure may take in the server's memory; text takes no more than the line.
+MAX_WEIGHT = 192 * 1024 * 1024
+
 #: Bytes of a file or a snapshot in one message.
 CHUNK_BYTES = 4 * 1024 * 1024
 
@@ -45,19 +48,31 @@ def refusal(number: Any, message: str, name: Optional[str] = None) -> bytes:
 def check_value(value: Any, what: str) -> None:
     """Refuses what would make a whole message unreadable, where nobody could say whose it was."""
     try:
-        too_deep = _is_deeper(value, MAX_NESTING)
+        weight = _weight(value, MAX_NESTING)
     except RecursionError:
-        too_deep = True
-    if too_deep:
-        raise InvalidRequestError(f"{what} nests deeper than {MAX_NESTING} lists and objects")
+        raise InvalidRequestError(
+            f"{what} nests deeper than {MAX_NESTING} lists and objects"
+        ) from None
+    if weight > MAX_WEIGHT:
+        raise InvalidRequestError(
+            f"{what} would take too much memory at the server",
+            hint="put large data into a file in the workspace and read it there",
+        )
 
 
-def _is_deeper(value: Any, levels: int) -> bool:
+def _weight(value: Any, levels: int) -> int:
+    """About how much memory a value takes beside its text, counted as the server counts it."""
+    if isinstance(value, str):
+        return 48
     if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, (list, tuple)):
-        return False
-    return levels == 0 or any(_is_deeper(item, levels - 1) for item in value)
+        own, items = 700 + 128 * len(value), iter(value.values())
+    elif isinstance(value, (list, tuple)):
+        own, items = 160 + 40 * len(value), iter(value)
+    else:
+        return 0
+    if levels == 0:
+        raise RecursionError
+    return own + sum(_weight(item, levels - 1) for item in items)
 
 
 def _line(message: dict[str, Any]) -> bytes:
