@@ -95,9 +95,10 @@ export class Connection {
   }
 
   private constructor(path: string) {
-    // A group of its own: an interrupt typed at the terminal is for the caller, who decides what
-    // ends. When the caller ends, however it does, standard input ends, and the process with it.
-    const child = spawn(path, ["serve", "--stdio"], { stdio: ["pipe", "pipe", "pipe"], detached: true });
+    // Not detached: a session of its own would be scheduled apart from this process, and every call
+    // would wait for milliseconds on a busy machine. When this process ends, however it does, the
+    // other's standard input ends, and it does, too.
+    const child = spawn(path, ["serve", "--stdio"], { stdio: ["pipe", "pipe", "pipe"] });
     this.#child = child;
     this.#whenLost = new Promise((resolve) => {
       const lose = (why: string): void => {
