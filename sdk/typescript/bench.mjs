@@ -1,6 +1,9 @@
 // What a call from Node costs over the engine's own, and a thousand executions at once:
 //   node bench.mjs [--json]      where the package belljar is installed
 
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+
 import { createSandbox } from "belljar";
 
 const CALLS = 3000;
@@ -22,6 +25,17 @@ for (let n = 0; n < CALLS; n++) {
   over.push(wall - duration);
 }
 
+// What any process costs here: the same line there and back, and nothing done with it.
+const cat = spawn("cat", { stdio: ["pipe", "pipe", "inherit"] });
+const echoes = [];
+for (let n = 0; n < CALLS; n++) {
+  const begin = performance.now();
+  cat.stdin.write('{"jsonrpc":"2.0","id":1,"method":"execute","params":{"sandbox":1,"code":"1"}}\n');
+  await once(cat.stdout, "data");
+  echoes.push(performance.now() - begin);
+}
+cat.stdin.end();
+
 const sandboxes = await Promise.all(Array.from({ length: SANDBOXES }, () => createSandbox()));
 await Promise.all(sandboxes.map((one) => one.initialize()));
 const begin = performance.now();
@@ -37,6 +51,7 @@ const rows = [
   ["execute on a live session, wall clock", at(walls, 0.5), at(walls, 0.99)],
   ["the same, as the engine measures it", at(own, 0.5), at(own, 0.99)],
   ["over the engine", at(over, 0.5), at(over, 0.99)],
+  ["to compare: a line to `cat` and back", at(echoes, 0.5), at(echoes, 0.99)],
 ];
 if (process.argv.includes("--json")) {
   console.log(JSON.stringify({ rows, together, wrong }));

@@ -33,11 +33,12 @@ type Known = (&'static str, fn(&mut SchemaGenerator));
 type Method = (&'static str, &'static str, &'static str);
 
 /// What a client says: what has a default may be left away.
-const SAID: [Known; 17] = [
+const SAID: [Known; 18] = [
     known::<ExecutionPolicy>("ExecutionPolicy"),
     known::<methods::CreateParams>("CreateParams"),
     known::<methods::SandboxParams>("SandboxParams"),
     known::<methods::InitializeParams>("InitializeParams"),
+    known::<methods::ExecuteParams>("ExecuteParams"),
     known::<methods::CodeParams>("CodeParams"),
     known::<methods::NameParams>("NameParams"),
     known::<methods::CompleteParams>("CompleteParams"),
@@ -76,7 +77,7 @@ const METHODS: [Method; 21] = [
     (methods::HELLO, "Record<string, never>", "Hello"),
     (methods::CREATE, "CreateParams", "Created"),
     (methods::INITIALIZE, "InitializeParams", "null"),
-    (methods::EXECUTE, "CodeParams", "SandboxResult"),
+    (methods::EXECUTE, "ExecuteParams", "SandboxResult"),
     (methods::VALIDATE, "CodeParams", "Validated"),
     (methods::GET_VARIABLE, "NameParams", "Looked"),
     (methods::COMPLETE, "CompleteParams", "Completed"),

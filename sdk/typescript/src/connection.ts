@@ -23,6 +23,12 @@ import { refused, type RpcError } from "./refused.js";
 /** How long a program may take to say who it is; a machine may be busy. */
 const HELLO_PATIENCE = 20_000;
 
+/** How long a process may take to end everything in it; then it is ended itself. */
+const CLOSE_PATIENCE = 10_000;
+
+/** What the code is told of a failure; somebody's error may have a whole document for a message. */
+const MAX_FAILURE_LENGTH = 64 * 1024;
+
 /** What is kept of the last words of the process, for the error that tells of its end. */
 const LAST_WORDS = 4096;
 
@@ -72,8 +78,9 @@ export class Connection {
       check(path, await connection.call("hello", {}));
       return connection;
     } catch (error) {
+      const why = connection.#lost === null ? messageOf(error) : connection.#lost + connection.#words();
       connection.#end("it is not used");
-      throw error instanceof BinaryError ? error : unusable(path, error);
+      throw error instanceof BinaryError ? error : unusable(path, why, error);
     } finally {
       clearTimeout(timer);
     }
@@ -83,14 +90,15 @@ export class Connection {
     try {
       return new Connection(path);
     } catch (error) {
-      throw unusable(path, error);
+      throw unusable(path, messageOf(error), error);
     }
   }
 
   private constructor(path: string) {
-    // A group of its own: an interrupt typed at the terminal is for the caller, who decides what
-    // ends. When the caller ends, however it does, standard input ends, and the process with it.
-    const child = spawn(path, ["serve", "--stdio"], { stdio: ["pipe", "pipe", "pipe"], detached: true });
+    // Not detached: a session of its own would be scheduled apart from this process, and every call
+    // would wait for milliseconds on a busy machine. When this process ends, however it does, the
+    // other's standard input ends, and it does, too.
+    const child = spawn(path, ["serve", "--stdio"], { stdio: ["pipe", "pipe", "pipe"] });
     this.#child = child;
     this.#whenLost = new Promise((resolve) => {
       const lose = (why: string): void => {
@@ -150,7 +158,9 @@ export class Connection {
     this.#closing = true;
     this.#child.ref();
     this.#child.stdin.end();
+    const timer = setTimeout(() => this.#child.kill("SIGKILL"), CLOSE_PATIENCE);
     await this.#whenLost;
+    clearTimeout(timer);
   }
 
   /** Only somebody who waits for an answer keeps the caller's process from ending. */
@@ -210,6 +220,7 @@ export class Connection {
       case "tool.drop": {
         const { id } = params as ServerMessages["tool.drop"];
         this.#answering.get(id)?.abort(new Error("nobody waits for the answer any more"));
+        this.#answering.delete(id);
         break;
       }
       default:
@@ -221,27 +232,25 @@ export class Connection {
     const controller = new AbortController();
     this.#answering.set(id, controller);
     void this.#answer(method, params, controller.signal).then((outcome) => {
-      this.#answering.delete(id);
-      if (this.#lost === null) this.#send(`{"jsonrpc":"2.0","id":${id},${outcome}}\n`);
+      // An answer that nobody waits for is not sent.
+      if (this.#answering.delete(id)) this.#send(`{"jsonrpc":"2.0","id":${id},${outcome}}\n`);
     });
   }
 
   /** The rest of the answer's line. Whatever a callback does, there is one. */
   async #answer(method: string, params: unknown, signal: AbortSignal): Promise<string> {
+    if (method !== "tool.call" && method !== "input") {
+      return failure(METHOD_NOT_FOUND, `this client has no method ${method}`);
+    }
     try {
-      const { sandbox } = params as { sandbox: number };
+      const { sandbox } = params as ToolParams | InputParams;
       const listener = this.#listeners.get(sandbox);
       if (listener === undefined) return failure(FAILED, "the sandbox is gone");
-      switch (method) {
-        case "tool.call": {
-          const call = params as ToolParams;
-          return `"result":${encoded(await listener.toolCalled(call, signal), `the result of ${call.name}`)}`;
-        }
-        case "input":
-          return `"result":${encoded(await listener.inputWanted(params as InputParams, signal), "the line")}`;
-        default:
-          return failure(METHOD_NOT_FOUND, "this client does not know what that is");
+      if (method === "input") {
+        return `"result":${encoded(await listener.inputWanted(params as InputParams, signal), "the line")}`;
       }
+      const call = params as ToolParams;
+      return `"result":${encoded(await listener.toolCalled(call, signal), `the result of ${call.name}`)}`;
     } catch (error) {
       return failure(FAILED, messageOf(error));
     }
@@ -269,19 +278,22 @@ export class Connection {
   }
 
   #lostError(ran: string): ConnectionLostError {
-    const words = this.#closing || this.#lastWords.trim() === "" ? "" : `\nIts last words:\n${this.#lastWords.trim()}`;
-    const message = `the process belljar is gone: ${this.#lost ?? "unknown"}; ${ran}; its sandboxes are lost${words}`;
+    const message = `the process belljar is gone: ${this.#lost ?? "unknown"}; ${ran}; its sandboxes are lost${this.#words()}`;
     return new ConnectionLostError("connection_lost", message, {
       hint: "createSandbox() starts another; named sessions are as after their last execution",
     });
   }
+
+  /** What the process has said of its end. */
+  #words(): string {
+    const words = this.#lastWords.trim();
+    return this.#closing || words === "" ? "" : `\nIts last words:\n${words}`;
+  }
 }
 
-function unusable(path: string, error: unknown): BinaryError {
-  return new BinaryError(path, `${path} is no belljar that can be used: ${messageOf(error)}`, {
-    hint: "use the program that belongs to this package",
-    cause: error,
-  });
+function unusable(path: string, why: string, cause: unknown): BinaryError {
+  const hint = "use the program that belongs to this package";
+  return new BinaryError(path, `${path} is no belljar that can be used: ${why}`, { hint, cause });
 }
 
 function check(path: string, hello: Partial<Hello> | null): void {
@@ -292,5 +304,6 @@ function check(path: string, hello: Partial<Hello> | null): void {
 }
 
 function failure(code: number, message: string): string {
-  return `"error":${JSON.stringify({ code, message: message.toWellFormed() })}`;
+  const short = message.slice(0, MAX_FAILURE_LENGTH).toWellFormed();
+  return `"error":${JSON.stringify({ code, message: short })}`;
 }

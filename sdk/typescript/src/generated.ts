@@ -120,6 +120,16 @@ export interface DropParams {
   id: number;
 }
 
+/** Code to run. */
+export interface ExecuteParams {
+  /** The source. */
+  code: string;
+  /** Whether the workspace and added packages are on the interpreter's search path. Without them the code runs in a fresh interpreter, and a session is not touched. */
+  inject_setup?: boolean;
+  /** Which sandbox. */
+  sandbox: number;
+}
+
 /** The values of a policy. Field names are the ones of policy files and JSON. */
 export interface ExecutionPolicy {
   /** The guest's arguments, program name first. */
@@ -514,7 +524,7 @@ export interface Methods {
   "hello": { params: Record<string, never>; result: Hello };
   "create": { params: CreateParams; result: Created };
   "initialize": { params: InitializeParams; result: null };
-  "execute": { params: CodeParams; result: SandboxResult };
+  "execute": { params: ExecuteParams; result: SandboxResult };
   "validate": { params: CodeParams; result: Validated };
   "get_variable": { params: NameParams; result: Looked };
   "complete": { params: CompleteParams; result: Completed };

@@ -140,6 +140,7 @@ describe("the program", () => {
     ["does not say who it is", () => answer("null"), /speaks no version of the protocol/],
     ["is so old that it does not know how to serve", () => program("echo 'unknown command' >&2; exit 2"), /exit code 2[^]*unknown command/],
     ["says what is no message", () => program("echo hello; cat"), /no message of the protocol/],
+    ["repeats what it is told", () => program("cat"), /this client has no method hello/],
     ["is no program", () => {
       const path = program("");
       writeFileSync(path, "\x7fELF nonsense");
@@ -258,6 +259,21 @@ describe("callbacks that throw", () => {
       assert.match(error ?? "", /^ToolError: the result of give: /);
     }
     assert.equal((await sandbox.execute("give(99) is None")).result?.json, true, "undefined is None");
+  });
+
+  test("results and failures of tools that are far too long", async () => {
+    const long = "x".repeat(70 * 1024 * 1024);
+    const tools = {
+      give: (bytes: number) => long.slice(0, bytes),
+      fail: () => {
+        throw new Error(long);
+      },
+    };
+    await using sandbox = await session({ tools });
+    assert.match((await sandbox.execute("give(70 * 1024 * 1024)")).error ?? "", /^ToolError: the result of give: it is/);
+    assert.match((await sandbox.execute("give(40 * 1024 * 1024)")).error ?? "", /^Tool\w*Error: /);
+    assert.match((await sandbox.execute("fail()")).error ?? "", /^ToolError: xxx/);
+    assert.equal((await sandbox.execute("len(give(1000))")).result?.json, 1000);
   });
 
   test("an answer of onLLMQuery that is no text", async () => {

@@ -471,7 +471,7 @@ describe("Requirement: Sandbox Factory", () => {
     await using sandbox = await createSandbox({ backend: "wasm" });
     const { meta } = await sandbox.execute("print('wasm')");
     assert.deepEqual([meta.runtime, meta.isolation[0]], ["wasm", "wasm"]);
-    await assert.rejects(createSandbox({ backend: "e2b" }), BackendUnavailableError);
+    await assert.rejects(createSandbox({ backend: "daemon" }), BackendUnavailableError, "none runs, and no other stands in");
   });
 
   test("Scenario: Shared interface", async () => {
