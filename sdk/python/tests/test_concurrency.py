@@ -102,6 +102,14 @@ def test_a_cancelled_task_cancels_its_code() -> None:
     assert asyncio.run(cancelled()) < 10
 
 
+def test_a_cancel_does_not_hit_what_is_asked_for_next(make: Make) -> None:
+    sandbox = make(stream=True, policy=AGENT)
+    for number in range(100):
+        with sandbox.stream("print(1)\nprint(2)") as stream:
+            next(stream)
+        assert sandbox.execute(f"for i in range(1000): pass\n{number}").value == number
+
+
 def test_destroy_ends_what_runs(make: Make) -> None:
     sandbox = make(policy=AGENT)
     with ThreadPoolExecutor(1) as pool:
