@@ -293,12 +293,20 @@ fn code_that_is_no_code() {
 #[test]
 fn contexts_of_every_size_and_shape() {
     let jar = Jar::new();
-    let deep = (0..100).fold(json!(1), |inner, _| json!({ "k": inner }));
+    let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!({ "k": inner }));
+    let deep = nested(60);
     for context in [json!(null), json!(""), json!("\0\u{1F600}"), json!([]), json!(-0.0), deep] {
         let mut session = jar.session_about(context.clone());
         let seen = session.get_variable("context").expect("a session").expect("a variable");
         assert_eq!(seen.json, Some(context));
     }
+    // Deeper than anything may be that is told, and code has it all the same.
+    let mut session = jar.session_about(nested(100));
+    let seen = session.get_variable("context").expect("a session").expect("a variable");
+    assert_eq!(seen.json, None);
+    session
+        .run("inner, n = context, 0\nwhile inner != 1: inner, n = inner['k'], n + 1\nn")
+        .gave(100);
     let mut session = jar.session_about(json!("word ".repeat(2_000_000)));
     session.run("[len(context), len(chunk_text(context, 100_000))]").gave(json!([10_000_000, 100]));
     let small = Jar::new().with(|layer| layer.memory_bytes(48_000_000));

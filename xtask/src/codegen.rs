@@ -1,4 +1,5 @@
-//! Files made from the Rust types: JSON Schema, OpenAPI and the reference of the command line.
+//! Files made from the Rust types: JSON Schema, OpenAPI, TypeScript and the reference of the command
+//! line.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +8,7 @@ use anyhow::{Context, bail, ensure};
 use belljar_core::{ExecutionPolicy, SandboxResult};
 use schemars::{Schema, schema_for};
 
-use crate::{root, test};
+use crate::{root, test, typescript};
 
 /// Help is wrapped at this width, whatever terminal this runs in.
 const COLUMNS: &str = "100";
@@ -28,6 +29,7 @@ pub fn run(mode: Mode) -> anyhow::Result<()> {
         ("docs/schema/result.json", schema_text(&schema_for!(SandboxResult))?),
         ("docs/schema/openapi.json", interface()?),
         ("docs/cli.md", command_line),
+        (typescript::PATH, typescript::text()?),
     ];
     for (name, text) in files {
         let path = root().join(name);

@@ -9,6 +9,8 @@ mod docker;
 mod guest;
 mod python_package;
 mod test;
+mod typescript;
+mod typescript_package;
 #[cfg(any(test, feature = "bake"))]
 mod wasm;
 
@@ -38,6 +40,8 @@ enum Chore {
     Test,
     /// Build, check and test the Python package.
     Python,
+    /// Pack, install and test the TypeScript package; `belljar` has to be built.
+    Typescript,
     /// Run a command with a Docker engine for tests, as `test` has it.
     WithDocker {
         /// The command and its arguments.
@@ -53,6 +57,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Codegen { check: true } => codegen::run(codegen::Mode::Check),
         Chore::Test => test::run(),
         Chore::Python => python_package::check(),
+        Chore::Typescript => typescript_package::check(),
         Chore::WithDocker { command } => docker::run_with(&command),
     }
 }

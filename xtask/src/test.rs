@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 
-use crate::{binary, codegen, docker, guest, python_package, root};
+use crate::{binary, codegen, docker, guest, python_package, root, typescript_package};
 
 /// Package indexes and download hosts: a build uses whatever its machine is set up with, so the
 /// repository names none. Written in two halves, so that this file passes its own check.
@@ -31,7 +31,7 @@ struct Step {
     run: fn() -> anyhow::Result<()>,
 }
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     Step { what: "formatting", run: || cargo(&["fmt", "--all", "--check"]) },
     Step { what: "lints", run: lints },
     Step { what: "the built guests fit their recipes", run: guest::check_all },
@@ -42,6 +42,7 @@ const STEPS: [Step; 10] = [
     Step { what: "tests", run: tests },
     Step { what: "the binary by itself", run: binary::check },
     Step { what: "the Python package", run: python_package::check },
+    Step { what: "the TypeScript package", run: typescript_package::check },
 ];
 
 /// Runs every step in order and stops at the first that fails.
@@ -63,10 +64,17 @@ fn lints() -> anyhow::Result<()> {
     cargo(&[&all[..], &["--", "-D", "warnings"]].concat())
 }
 
-/// With an engine for the docker backend, where one can be started.
+/// With an engine for the docker backend, where one can be started: what it needs is fetched while
+/// the tests are built.
 fn tests() -> anyhow::Result<()> {
+    let (engine, built) = std::thread::scope(|scope| {
+        let engine = scope.spawn(engine);
+        let built = cargo(&["test", "--workspace", "--no-run"]);
+        (engine.join(), built)
+    });
+    built?;
+    let engine = engine.unwrap_or_else(|_| bail!("it cannot be started"));
     let mut tests = command(&["test", "--workspace"]);
-    let engine = engine();
     match &engine {
         Ok(Some(engine)) => drop(tests.env(docker::VARIABLE, engine.address())),
         Ok(None) => {}
@@ -166,7 +174,19 @@ pub fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
+    forget_this_package(&mut command);
     command
+}
+
+/// What cargo says of the package it runs, it says of xtask here. Build scripts that look at it
+/// (ring's does) would run again, and with them everything above them be built once more.
+pub fn forget_this_package(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        let told = |prefix| name.to_str().is_some_and(|name| name.starts_with(prefix));
+        if told("CARGO_PKG_") || told("CARGO_MANIFEST_") {
+            command.env_remove(name);
+        }
+    }
 }
 
 #[cfg(test)]

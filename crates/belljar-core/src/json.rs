@@ -3,16 +3,16 @@
 use crate::limits::MAX_JSON_NESTING;
 
 /// An object with one member takes a whole node of a map.
-const OBJECT_BYTES: usize = 700;
+pub const OBJECT_BYTES: usize = 700;
 
 /// A list, and room for its first values.
-const LIST_BYTES: usize = 160;
+pub const LIST_BYTES: usize = 160;
 
 /// A value, whatever it is.
-const VALUE_BYTES: usize = 40;
+pub const VALUE_BYTES: usize = 40;
 
 /// A text on the heap, beside its characters.
-const TEXT_BYTES: usize = 48;
+pub const TEXT_BYTES: usize = 48;
 
 /// At most how many bytes a JSON text takes once it is unpacked. `None` when it nests too deep to be
 /// passed on and wrapped in other messages.

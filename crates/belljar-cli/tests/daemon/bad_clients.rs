@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Daemon, wait_for};
@@ -103,6 +104,32 @@ fn five_hundred_connections_and_more_than_may_be() {
         })
     });
     wait_for("everybody's end", || daemon.status()["connections"] == 1);
+}
+
+#[test]
+fn ten_thousand_connections_keep_nobody_from_being_served() {
+    const MANY: u64 = 10_000;
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    if maximum.is_some_and(|most| most < MANY + 200) {
+        eprintln!("skipped: this process may not have {MANY} descriptors");
+        return;
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+    let daemon = Daemon::new(&[]);
+    let mut somebody = daemon.client();
+    let sandbox = somebody.create(json!({}));
+    let many: Vec<UnixStream> =
+        (0..MANY).map(|_| UnixStream::connect(daemon.place.socket()).unwrap()).collect();
+    assert_eq!(somebody.prints(sandbox, "print(1)"), "1\n");
+    let status = somebody.ask("status", Value::Null);
+    assert!(status["connections"].as_u64().unwrap() <= 1000, "{status}");
+    assert!(status["counters"]["refused_connections"].as_u64().unwrap() > 0, "{status}");
+    let supervisor = std::fs::read_to_string(format!("/proc/{}/statm", status["pid"])).unwrap();
+    let resident: u64 = supervisor.split(' ').nth(1).unwrap().parse().unwrap();
+    assert!(resident * 4 < 256 * 1024, "{resident} pages");
+    drop(many);
+    wait_for("room", || daemon.place.belljar(&["status"]).0 == 0);
+    served(&daemon);
 }
 
 #[test]

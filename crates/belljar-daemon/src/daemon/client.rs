@@ -97,8 +97,8 @@ impl Drop for Charge {
     }
 }
 
-/// Serves a client until it is gone.
-pub(super) async fn serve(hub: Arc<Hub>, stream: UnixStream) {
+/// Serves a client until it is gone. It counts from now on, not from when it is first looked at.
+pub(super) fn serve(hub: Arc<Hub>, stream: UnixStream) -> impl Future<Output = ()> {
     let stream = Arc::new(stream);
     let limits = &hub.limits;
     let client = Arc::new(Client {
@@ -111,12 +111,14 @@ pub(super) async fn serve(hub: Arc<Hub>, stream: UnixStream) {
         hub: Arc::clone(&hub),
     });
     let number = hub.enter(&client);
-    tokio::select! {
-        () = client.outbox.run() => {}
-        () = client.listen(&stream) => {}
+    async move {
+        tokio::select! {
+            () = client.outbox.run() => {}
+            () = client.listen(&stream) => {}
+        }
+        client.leave();
+        hub.leave(number);
     }
-    client.leave();
-    hub.leave(number);
 }
 
 impl Client {
