@@ -170,6 +170,7 @@ def script(body: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=timeout,
         check=False,
+        start_new_session=True,
     )
 
 
@@ -269,7 +270,8 @@ def test_ctrl_c_cancels_the_code_and_the_session_lives_on() -> None:
         """
         import signal
         sandbox = create_sandbox(policy=ExecutionPolicy.agent()); sandbox.initialize()
-        threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+        # As a terminal does it: everybody in the group hears of it.
+        threading.Timer(0.5, os.killpg, [os.getpgrp(), signal.SIGINT]).start()
         started = time.monotonic()
         try:
             sandbox.execute("while True: pass")

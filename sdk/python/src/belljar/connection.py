@@ -75,9 +75,10 @@ class Connection:
                 stdout=subprocess.PIPE,
                 stderr=self._words,
                 bufsize=0,
+                # No session of its own: it would be scheduled apart from this program, and every
+                # call would wait on a busy machine. Ctrl-C does not reach it, for it leaves our
+                # process group by itself.
                 env=None if env is None else dict(env),
-                # Ctrl-C is for this program, which decides what becomes of the code.
-                start_new_session=True,
             )
         except OSError as error:
             self._words.close()
