@@ -134,6 +134,16 @@ def test_sandboxes_that_are_forgotten_end(engine: Engine) -> None:
     assert kept.workspace.exists()
 
 
+def test_an_engine_that_is_forgotten_ends_its_process() -> None:
+    engine = Engine()
+    create_sandbox(engine=engine).execute("1")
+    pid = engine.pid
+    assert pid is not None
+    del engine
+    gc.collect()
+    assert eventually_dead(pid)
+
+
 def test_closing_an_engine_ends_its_process_and_what_runs() -> None:
     engine = Engine()
     sandbox = create_sandbox(engine=engine)

@@ -211,6 +211,10 @@ class Connection:
             self._process.wait()
         self._collect()
 
+    def close_soon(self) -> None:
+        """The same without waiting for it."""
+        _in_background(self.close)
+
     def leave_to_parent(self) -> None:
         """After a fork: the process is the parent's, and ends when the parent's pipe does."""
         # The threads that may have held these do not exist here.
