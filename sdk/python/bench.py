@@ -25,12 +25,13 @@ TARGET_MS = 0.3
 
 def main() -> None:
     """Measures everything and prints it."""
-    plain = measured(plain_calls())
-    with create_sandbox() as sandbox:
+    with create_sandbox() as sandbox, create_sandbox() as fresh:
         sandbox.initialize()
-        blocking = measured(lambda: _overhead(sandbox.execute))
-        with create_sandbox() as fresh:
-            fresh_calls = measured(lambda: _overhead(fresh.execute))
+        plain, blocking, fresh_calls = measured(
+            plain_calls(),
+            lambda: _overhead(sandbox.execute),
+            lambda: _overhead(fresh.execute),
+        )
     waiting = asyncio.run(async_calls())
     print(f"over duration_ms, {ROUNDS} calls of {CODE!r}        p50      p99")
     for what, (middle, late) in {
@@ -46,9 +47,10 @@ def main() -> None:
     print(f"{CONCURRENT} concurrent executions, all right: {took:.2f} s")
 
 
-def measured(once: Callable[[], float]) -> tuple[float, float]:
-    """Median and 99th percentile of many rounds."""
-    return _summary([once() for _ in range(ROUNDS)])
+def measured(*ways: Callable[[], float]) -> list[tuple[float, float]]:
+    """Median and 99th percentile of each, taken in turns: what disturbs one disturbs all."""
+    rounds = [[once() for once in ways] for _ in range(ROUNDS)]
+    return [_summary(list(times)) for times in zip(*rounds)]
 
 
 def plain_calls() -> Callable[[], float]:

@@ -182,8 +182,11 @@ class AsyncSandbox:
 
     async def _open(self) -> Connection:
         guest = self._guest
+        guest.host.loop = asyncio.get_running_loop()
+        ready = guest.ready
+        if ready is not None:
+            return ready
         async with self._in_loop().opening:
-            guest.host.loop = asyncio.get_running_loop()
             if not guest.is_open:
                 engine = guest.options.engine
                 connection = engine.current or await _in_thread(engine.connect)

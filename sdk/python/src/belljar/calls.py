@@ -38,6 +38,11 @@ class BlockingCall(Call):
         """Passes something on to the thread that waits."""
         self._events.put(event)
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing has happened that was not fetched."""
+        return self._events.empty()
+
     def next_event(self, timeout: Optional[float] = None) -> Event:
         """The next thing that happens. Raises `queue.Empty` when nothing does in time."""
         return self._events.get(timeout=timeout)

@@ -1,7 +1,9 @@
 """A `belljar serve` process, and the conversation with it.
 
-One thread reads. It never writes, never waits for somebody who does, and never runs anything of the
-caller's, so it is always there for the next line; whoever sends writes by itself.
+Whoever asks writes by itself, and a thread that waits for its answer reads by itself, for all
+others too: handing a line from thread to thread costs more than everything else. Where nobody does,
+because coroutines wait or somebody has left, a thread of our own reads. Whoever reads never writes
+meanwhile, never waits for somebody who does, and never runs anything of the caller's.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import select
 import subprocess
 import tempfile
 import threading
@@ -21,7 +24,7 @@ from typing import Any, Callable, Optional
 from weakref import WeakSet, WeakValueDictionary
 
 from . import wire
-from .calls import BlockingCall, Call, Forgotten
+from .calls import BlockingCall, Call, Event, Forgotten, LoopCall
 from .errors import (
     BinaryNotFoundError,
     ClosedError,
@@ -44,6 +47,9 @@ _CANCEL_AGAIN_SECONDS = 0.02
 
 #: After this long whoever cancels stops waiting for the end of the code.
 _CANCEL_SECONDS = 10.0
+
+#: How long what a dead process has said may take to be read.
+_LAST_LINES_SECONDS = 1.0
 
 _READ_BYTES = 256 * 1024
 
@@ -94,13 +100,25 @@ class Connection:
         #: Sandboxes that were forgotten without being destroyed.
         self.abandoned: deque[int] = deque()
         self._lost: Optional[SandboxError] = None
+        #: Held by whoever reads.
+        self._reading = threading.Lock()
+        #: Set when nobody may be there to read what is expected.
+        self._reader_wanted = threading.Event()
+        self._arrival = select.poll()
+        self._arrival.register(self._output, select.POLLIN)
+        #: From then on our own thread stays: they want to know at once when a tool is not wanted.
+        self._has_coroutines = False
+        self._begun: list[bytes] = []
+        self._has_ended = False
         _connections.add(self)
-        threading.Thread(target=self._read, name="belljar-reader", daemon=True).start()
+        threading.Thread(target=self._read_for_others, name="belljar-reader", daemon=True).start()
         self._introduce()
 
     @property
     def is_alive(self) -> bool:
         """Whether something can be asked of it."""
+        if self._lost is None and self._process.poll() is not None:
+            self._collect()
         return self._lost is None
 
     @property
@@ -118,6 +136,22 @@ class Connection:
             self._destroy_abandoned()
             self._expect(number, call, runs_in)
             self._write(line)
+        if not isinstance(call, BlockingCall):
+            self._has_coroutines = self._has_coroutines or isinstance(call, LoopCall)
+            self._reader_wanted.set()
+
+    def wait(self, call: BlockingCall) -> Event:
+        """The next thing that happens to a call; reads, unless somebody else does."""
+        if not self._reading.acquire(blocking=False):
+            return call.next_event()
+        try:
+            while call.is_silent:
+                # Takes nothing yet: this is where Ctrl-C is harmless.
+                self._arrival.poll()
+                self._take()
+        finally:
+            self._leave_reading()
+        return call.next_event()
 
     def reply(self, line: bytes) -> None:
         """Answers something the server has asked."""
@@ -144,9 +178,9 @@ class Connection:
 
     def stop_soon(self, call: Call) -> None:
         """The same without waiting for it."""
-        if call.runs_in is not None and not call.ended:
-            arguments = (call.runs_in, [call])
-            threading.Thread(target=self.stop, args=arguments, daemon=True).start()
+        sandbox = call.runs_in
+        if sandbox is not None and not call.ended:
+            _in_background(lambda: self.stop(sandbox, [call]))
 
     def close(self) -> None:
         """Ends the process and waits until it has ended. What runs is cancelled."""
@@ -159,11 +193,14 @@ class Connection:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._collect()
 
     def leave_to_parent(self) -> None:
         """After a fork: the process is the parent's, and ends when the parent's pipe does."""
         # The threads that may have held these do not exist here.
         self._pen, self._books = threading.Lock(), threading.Lock()
+        self._reading, self._reader_wanted = threading.Lock(), threading.Event()
+        self._has_ended = True
         self._lost = ClosedError(
             "this sandbox belongs to the process that this one was forked from; it lives on there",
             hint="make a new sandbox in the forked process",
@@ -183,29 +220,33 @@ class Connection:
         return type(lost)(lost.message, kind=lost.kind, hint=lost.hint)
 
     def _introduce(self) -> None:
-        call = BlockingCall()
         try:
-            self.send(call, "hello", {})
-            _, outcome = call.next_event(timeout=_HELLO_SECONDS)
-        except Empty:
-            outcome = None
+            hello = self._hello()
         except SandboxError as error:
-            outcome = error
-        if isinstance(outcome, ConnectionLostError):
             self.close()
             raise SandboxExecutionError(
-                f"{self._binary} does not serve sandboxes: {outcome.message}", kind="protocol"
-            ) from outcome
-        version = outcome.get("protocol") if isinstance(outcome, dict) else None
-        if version != wire.PROTOCOL_VERSION:
+                f"{self._binary} does not serve sandboxes: {error.message}", kind="protocol"
+            ) from error
+        if hello.get("protocol") != wire.PROTOCOL_VERSION:
             self.close()
-            found = outcome if isinstance(outcome, dict) else {}
             raise VersionMismatchError(
-                f"{self._binary} is belljar {found.get('belljar', 'of an unknown version')} and "
-                f"speaks version {version} of the protocol, but this package speaks version "
+                f"{self._binary} is belljar {hello.get('belljar')} and speaks version "
+                f"{hello.get('protocol')} of the protocol, but this package speaks version "
                 f"{wire.PROTOCOL_VERSION}; nothing was run",
                 hint="install package and program of the same version, or unset BELLJAR_BIN",
             )
+
+    def _hello(self) -> dict[str, Any]:
+        call = BlockingCall()
+        self.send(call, "hello", {})
+        self._reader_wanted.set()
+        try:
+            _, outcome = call.next_event(timeout=_HELLO_SECONDS)
+        except Empty:
+            raise ConnectionLostError(f"it says nothing for {_HELLO_SECONDS:.0f} s") from None
+        if isinstance(outcome, SandboxError):
+            raise outcome
+        return outcome if isinstance(outcome, dict) else {}
 
     def _expect(self, number: int, call: Call, runs_in: Optional[int]) -> None:
         with self._books:
@@ -239,30 +280,63 @@ class Connection:
             self._expect(number, Forgotten(), None)
             self._write(wire.request(number, "destroy", {"sandbox": sandbox}))
 
-    def _read(self) -> None:
+    def _read_for_others(self) -> None:
+        while not self._has_ended:
+            self._reader_wanted.wait()
+            self._reader_wanted.clear()
+            self._reading.acquire()
+            while not self._leave_reading(if_idle=True):
+                self._take()
+
+    def _leave_reading(self, if_idle: bool = False) -> bool:
+        """Lets others read; with `if_idle` only when nothing is expected, else `False`.
+
+        Whoever asks is in the books before it looks for somebody who reads: nobody is missed.
+        """
+        with self._books:
+            is_idle = not self._calls and not self._has_coroutines
+            if if_idle and not is_idle and not self._has_ended:
+                return False
+            self._reading.release()
+        if not is_idle:
+            self._reader_wanted.set()
+        return True
+
+    def _collect(self) -> None:
+        """Reads what a process that has ended has left, if nobody else does."""
+        if not self._reading.acquire(blocking=False):
+            return
         try:
-            problem = self._read_lines()
+            while not self._has_ended:
+                if not self._arrival.poll(_LAST_LINES_SECONDS * 1000):
+                    self._end(None)
+                    return
+                self._take()
+        finally:
+            self._leave_reading()
+
+    def _take(self) -> None:
+        """Reads what is there, or waits for it, and tells whom it concerns."""
+        try:
+            part = os.read(self._output.fileno(), _READ_BYTES)
+            if part:
+                self._begun.append(part)
+                if b"\n" in part:
+                    lines = b"".join(self._begun).split(b"\n")
+                    self._begun = [lines.pop()]
+                    for line in lines:
+                        if line:
+                            self._hear(json.loads(line))
+                return
+            problem = None
         except (OSError, ValueError) as error:
             problem = f"its answer makes no sense: {error}"
+        except BaseException:
+            # Ctrl-C in the middle: nobody knows what was told, and what was not.
+            self._process.kill()
+            raise
         self._process.kill()
         self._end(problem)
-
-    def _read_lines(self) -> Optional[str]:
-        """Until there are no more; `None` when the process ended by itself."""
-        output = self._output.fileno()
-        begun: list[bytes] = []
-        while True:
-            part = os.read(output, _READ_BYTES)
-            if not part:
-                return None
-            if b"\n" not in part:
-                begun.append(part)
-                continue
-            lines = b"".join((*begun, part)).split(b"\n")
-            begun = [lines.pop()]
-            for line in lines:
-                if line:
-                    self._hear(json.loads(line))
 
     def _hear(self, message: Any) -> None:
         if not isinstance(message, dict):
@@ -298,12 +372,9 @@ class Connection:
         host = self.hosts.get(sandbox)
         number = message.get("id")
         if host is None:
-            self._off_thread(lambda: self.reply(wire.refusal(number, "the sandbox is gone")))
+            _in_background(lambda: self.reply(wire.refusal(number, "the sandbox is gone")))
         else:
             host.serve(number, method, params, self.reply)
-
-    def _off_thread(self, work: Callable[[], None]) -> None:
-        threading.Thread(target=work, daemon=True).start()
 
     def _end(self, problem: Optional[str]) -> None:
         code = self._process.wait()
@@ -318,6 +389,8 @@ class Connection:
             self._running.clear()
         for call in waiting:
             call.end(self.lost_error())
+        self._has_ended = True
+        self._reader_wanted.set()
         self._hang_up()
         self._output.close()
         self._words.close()
@@ -335,6 +408,14 @@ class Connection:
         self._words.seek(max(0, size - _LAST_WORDS_BYTES))
         words = self._words.read().decode("utf-8", "replace").strip()
         return f" ({words})" if words else ""
+
+
+def _in_background(work: Callable[[], None]) -> None:
+    try:
+        threading.Thread(target=work, daemon=True).start()
+    except RuntimeError:
+        # The interpreter is ending, and the process with it.
+        return
 
 
 _connections: WeakSet[Connection] = WeakSet()

@@ -128,6 +128,13 @@ class Guest:
         return False
 
     @property
+    def ready(self) -> Optional[Connection]:
+        """Where it is, if nothing has to be done before it can be used."""
+        connection = self.connection
+        usable = connection is not None and connection.is_alive and not self._destroyed
+        return connection if usable else None
+
+    @property
     def is_gone(self) -> bool:
         """Whether there is nothing at a server that could be ended."""
         return self._destroyed or self.connection is None or not self.connection.is_alive

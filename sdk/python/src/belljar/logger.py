@@ -23,8 +23,9 @@ SECURITY_EVENTS = {
 }
 
 
+_log = logging.getLogger("belljar")
 # Without it, Python prints warnings of programs that have set no logging up.
-logging.getLogger("belljar").addHandler(logging.NullHandler())
+_log.addHandler(logging.NullHandler())
 
 
 class SandboxLogger:
@@ -47,6 +48,8 @@ class SandboxLogger:
 
     def log_execution_start(self, runtime: RuntimeType, policy: ExecutionPolicy, code: str) -> None:
         """An execution is about to start."""
+        if not self._is_heard(logging.INFO):
+            return
         event: Event = {
             "event": "execution_start",
             "runtime": runtime.value,
@@ -61,6 +64,19 @@ class SandboxLogger:
 
     def log_execution_complete(self, result: SandboxResult) -> None:
         """An execution has ended."""
+        if self._is_heard(logging.INFO):
+            self._emit(logging.INFO, self._completed(result))
+        violated = SECURITY_EVENTS.get(result.status)
+        if violated is not None:
+            self.log_security_event(violated, f"the code ended with {result.status.value}")
+
+    def log_security_event(self, event_type: str, detail: str) -> None:
+        """A guest met a limit. The detail is the host's own words, never the guest's."""
+        if self._is_heard(logging.WARNING):
+            event = {"event": "security", "event_type": event_type, "detail": detail}
+            self._emit(logging.WARNING, event)
+
+    def _completed(self, result: SandboxResult) -> Event:
         event: Event = {
             "event": "execution_complete",
             "execution_id": result.meta.execution_id,
@@ -79,21 +95,14 @@ class SandboxLogger:
         }
         if self._log_output:
             event["stdout"], event["stderr"] = result.stdout, result.stderr
-        self._emit(logging.INFO, event)
-        violated = SECURITY_EVENTS.get(result.status)
-        if violated is not None:
-            self.log_security_event(violated, f"the code ended with {result.status.value}")
+        return event
 
-    def log_security_event(self, event_type: str, detail: str) -> None:
-        """A guest met a limit. The detail is the host's own words, never the guest's."""
-        event = {"event": "security", "event_type": event_type, "detail": detail}
-        self._emit(logging.WARNING, event)
+    def _is_heard(self, level: int) -> bool:
+        return self._sink is not None or _log.isEnabledFor(level)
 
     def _emit(self, level: int, event: Event) -> None:
         if self._sink is None:
-            log = logging.getLogger("belljar")
-            if log.isEnabledFor(level):
-                log.log(level, json.dumps(event), extra={"event": event})
+            _log.log(level, json.dumps(event), extra={"event": event})
             return
         now = datetime.now(timezone.utc).isoformat()
         self._sink({"timestamp": now, "level": logging.getLevelName(level), **event})

@@ -196,6 +196,9 @@ class Sandbox(BaseSandbox):
 
     def _open(self) -> Connection:
         guest = self._guest
+        ready = guest.ready
+        if ready is not None:
+            return ready
         with self._opening:
             if not guest.is_open:
                 connection = guest.options.engine.connect()
@@ -277,7 +280,7 @@ class ExecutionStream(Iterator[OutputLine]):
         call = _sent(self._sandbox, connection, next(steps))
         try:
             while True:
-                stream, what = call.next_event()
+                stream, what = connection.wait(call)
                 if stream is None:
                     break
                 yield OutputLine(stream, what)
@@ -328,7 +331,7 @@ def _sent(sandbox: Sandbox, connection: Connection, ask: Ask) -> BlockingCall:
 def _waited(sandbox: Sandbox, connection: Connection, call: BlockingCall) -> Any:
     """The outcome. Listeners are told on this thread, where they may do as they like."""
     failed: Optional[Exception] = None
-    event: Event = call.next_event()
+    event: Event = connection.wait(call)
     while event[0] is not None:
         if failed is None:
             try:
@@ -336,7 +339,7 @@ def _waited(sandbox: Sandbox, connection: Connection, call: BlockingCall) -> Any
             except Exception as error:  # noqa: BLE001, it is passed on below
                 failed = error
                 connection.stop_soon(call)
-        event = call.next_event()
+        event = connection.wait(call)
     if failed is not None:
         raise CallbackError(f"a listener failed, so the code was cancelled: {failed}") from failed
     return event[1]

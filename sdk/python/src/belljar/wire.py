@@ -25,6 +25,10 @@ CHUNK_BYTES = 4 * 1024 * 1024
 #: The code of an error of ours.
 _FAILED = -32000
 
+# Characters as they are: an escaped half of a pair would be refused at the other end, where nobody
+# could say whose message it was.
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
 
 def request(number: int, method: str, params: Any) -> bytes:
     """A line that wants an answer."""
@@ -77,10 +81,7 @@ def _weight(value: Any, levels: int) -> int:
 
 def _line(message: dict[str, Any]) -> bytes:
     try:
-        # Characters as they are: an escaped half of a pair would be refused at the other end,
-        # where nobody could say whose message it was.
-        text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        line = text.encode("utf-8")
+        line = _encode(message).encode("utf-8")
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidRequestError(f"JSON cannot carry it: {error}") from error
     if len(line) >= MAX_MESSAGE_BYTES:
