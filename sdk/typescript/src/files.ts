@@ -1,6 +1,6 @@
 // Files of a sandbox's workspace, wherever it is.
 
-import { SandboxError } from "./errors.js";
+import { ConfigError, SandboxError } from "./errors.js";
 import { MAX_CHUNK_BYTES, type FileEntry, type Methods } from "./generated.js";
 
 type FileMethod = "files.list" | "files.read" | "files.write" | "files.remove";
@@ -47,6 +47,9 @@ export class SandboxFiles {
 
   /** Writes a file; directories above it are made. */
   async write(path: string, contents: string | Uint8Array): Promise<void> {
+    if (typeof contents !== "string" && !(contents instanceof Uint8Array)) {
+      throw new ConfigError([{ field: "contents", message: "must be text or bytes" }]);
+    }
     const bytes = Buffer.from(contents as Uint8Array);
     for (let offset = 0; offset === 0 || offset < bytes.length; offset += MAX_CHUNK_BYTES) {
       const data = bytes.subarray(offset, offset + MAX_CHUNK_BYTES).toString("base64");

@@ -107,7 +107,11 @@ export class Sandbox implements ISandbox, Listener {
   }
 
   async resume(answers: readonly ToolAnswer[], options: ExecuteOptions = {}): Promise<CodeExecution> {
-    const forms = answers.map((answer) =>
+    const usable = (answer: unknown) => Number.isSafeInteger((answer as ToolAnswer | null)?.call);
+    if (!Array.isArray(answers) || !answers.every(usable)) {
+      throw new ConfigError([{ field: "answers", message: "must be a list of answers, each with the number of its call" }]);
+    }
+    const forms = (answers as readonly ToolAnswer[]).map((answer) =>
       "error" in answer
         ? { call: answer.call, error: { name: "ToolError" as const, message: answer.error } }
         : { call: answer.call, result: plain(answer.result, `the answer to call ${answer.call}`) },

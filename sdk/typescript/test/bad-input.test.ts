@@ -82,6 +82,13 @@ describe("wrong types and unknown options", () => {
     await assert.rejects(sandbox.execute("1", { signal: {} as AbortSignal }), /signal: must be an AbortSignal/);
     await assert.rejects(sandbox.restore("file" as unknown as Uint8Array), /must be a Snapshot or its bytes/);
     await assert.rejects(sandbox.execute("x = '\ud800'"), NotJsonError);
+    for (const answers of [null, {}, [null], [{ result: 1 }]]) {
+      await assert.rejects(sandbox.resume(answers as []), /answers: must be a list of answers/);
+    }
+    await assert.rejects(sandbox.resume([{ call: 1, result: 1 }]), { kind: "not_suspended" });
+    await assert.rejects(sandbox.files.write("f", 3 as unknown as string), /contents: must be text or bytes/);
+    await assert.rejects(sandbox.files.write(undefined as unknown as string, ""), SandboxError);
+    await assert.rejects(sandbox.snapshot({ files: "x" as unknown as boolean }), SandboxError);
     assert.equal((await sandbox.execute("1")).success, true);
   });
 
