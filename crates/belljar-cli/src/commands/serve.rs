@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use belljar::{Defaults, Home};
 use belljar_daemon::serve::{Offer, serve};
 
-use crate::args::ServeArgs;
+use crate::args::{ServeArgs, docker_settings};
 
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let home = Home::locate()?;
@@ -14,8 +14,9 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         Some(backend) => backend,
         None => Defaults::read(&home)?.backend.unwrap_or_default(),
     };
+    let docker = docker_settings(None)?;
     leave_group();
-    serve(stdin().lock(), stdout(), Offer { backend, ..Offer::new(home) })?;
+    serve(stdin().lock(), stdout(), Offer { backend, docker, ..Offer::new(home) })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -175,14 +175,28 @@ impl Message {
     /// Whose answer a line is that [`Message::parse`] refuses. That one fails, and no other.
     #[must_use]
     pub fn addressee(line: &[u8]) -> Option<Id> {
-        #[derive(Deserialize)]
-        struct Envelope {
-            id: Id,
-            #[serde(default)]
-            method: Option<IgnoredAny>,
-        }
-        let envelope: Envelope = serde_json::from_slice(line).ok()?;
-        envelope.method.is_none().then_some(envelope.id)
+        Envelope::of(line).filter(|envelope| envelope.method.is_none()).map(|envelope| envelope.id)
+    }
+
+    /// Whose request a line is that [`Message::parse`] refuses: somebody waits for an answer to it.
+    #[must_use]
+    pub fn asker(line: &[u8]) -> Option<Id> {
+        Envelope::of(line).filter(|envelope| envelope.method.is_some()).map(|envelope| envelope.id)
+    }
+}
+
+#[derive(Deserialize)]
+struct Envelope {
+    id: Id,
+    #[serde(default)]
+    method: Option<IgnoredAny>,
+}
+
+impl Envelope {
+    fn of(line: &[u8]) -> Option<Self> {
+        let envelope: Self = serde_json::from_slice(line).ok()?;
+        let long = matches!(&envelope.id, Id::Text(id) if id.len() > MAX_RPC_NAME_BYTES);
+        (!long).then_some(envelope)
     }
 }
 
@@ -352,6 +366,8 @@ mod tests {
         ));
         let asked = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"m","params":{}}}"#, nested(99));
         assert_eq!(Message::addressee(asked.as_bytes()), None);
+        assert_eq!(Message::asker(asked.as_bytes()), Some(Id::Number(7)));
+        assert_eq!(Message::asker(deep.as_bytes()), None);
         let error = format!(r#"{{"code":1,"message":"","data":{}}}"#, nested(99));
         let failed = format!(r#"{{"jsonrpc":"2.0","id":7,"error":{error}}}"#);
         assert!(Message::parse_unweighed(failed.as_bytes()).is_err());

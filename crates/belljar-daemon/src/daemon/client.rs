@@ -174,7 +174,10 @@ impl Client {
             // An answer nobody waits for; and there is nothing a client tells.
             Ok(Message::Response { .. } | Message::Notification { .. } | Message::Complaint(_)) => {
             }
-            Err(error) => self.complain(&error),
+            Err(error) => match Message::asker(line) {
+                Some(id) => self.answer(&id, Err(error)),
+                None => self.complain(&error),
+            },
         }
     }
 

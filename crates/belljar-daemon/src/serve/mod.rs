@@ -121,7 +121,10 @@ impl Server {
             Ok(Message::Response { id, outcome }) => self.calls.answered(&id, outcome),
             // There is nothing a client tells.
             Ok(Message::Notification { .. } | Message::Complaint(_)) => {}
-            Err(error) => self.complain(&error),
+            Err(error) => match Message::asker(line) {
+                Some(id) => self.out.refuse(&id, &error),
+                None => self.complain(&error),
+            },
         }
     }
 

@@ -223,7 +223,7 @@ impl Host {
             Wish::RemoveFile(params) => {
                 json(self.files().and_then(|files| files.remove(&params.path)))
             }
-            Wish::Destroy(_) => json(self.guest.sandbox.destroy()),
+            Wish::Destroy(_) => json(self.guest.destroy()),
             Wish::Fork(_) => json_of(&()),
         }
     }

@@ -21,11 +21,18 @@ pub(super) struct Guest {
     pub(super) sandbox: Box<dyn Sandbox>,
     /// Kept after every execution.
     pub(super) session: Option<Session>,
-    _temporary: Option<TempDir>,
+    temporary: Option<TempDir>,
     params: CreateParams,
 }
 
 impl Guest {
+    /// Ends it. What was made for it is gone before anybody hears that it has ended.
+    pub(super) fn destroy(&mut self) -> Result<(), SandboxError> {
+        let ended = self.sandbox.destroy();
+        drop(self.temporary.take());
+        ended
+    }
+
     /// What a fork is made from: the same, without a name and in a workspace of its own.
     fn fork_params(&self) -> CreateParams {
         let mut params = CreateParams { session: None, workspace: None, ..self.params.clone() };
@@ -71,14 +78,14 @@ pub(super) fn make(room: &Room, params: CreateParams) -> Result<Guest, SandboxEr
         Some(session) => session.wake(&config)?,
         None => create_sandbox(&config)?,
     };
-    Ok(Guest { sandbox, session, _temporary: temporary, params })
+    Ok(Guest { sandbox, session, temporary, params })
 }
 
 /// A guest that goes on from where another is, and tells and asks in its own name.
 pub(super) fn fork(parent: &mut Guest, room: &Room) -> Result<Guest, SandboxError> {
     let params = parent.fork_params();
     let sandbox = parent.sandbox.fork_for(links(room, &params, None)?)?;
-    Ok(Guest { sandbox, session: None, _temporary: None, params })
+    Ok(Guest { sandbox, session: None, temporary: None, params })
 }
 
 /// The session of that name, or a new one.
