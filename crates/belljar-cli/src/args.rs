@@ -16,7 +16,7 @@ use clap::{Args, Parser, Subcommand};
 pub(crate) use agent::{
     AgentArgs, AgentCommand, ArtifactsArgs, ArtifactsCommand, PruneArtifactsArgs,
 };
-pub(crate) use daemon::{DaemonArgs, DaemonCommand, StartArgs};
+pub(crate) use daemon::{DaemonArgs, DaemonCommand, KeyCommand, StartArgs};
 pub(crate) use sessions::{
     ModelArgs, PruneArgs, ReplArgs, ResumeArgs, SessionArgs, SessionCommand, ToolArgs,
 };

@@ -7,6 +7,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(unix)]
+pub mod agent;
 pub mod client;
 #[cfg(unix)]
 pub mod daemon;

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use super::plan::Plan;
-use super::root::DEVICES;
+use super::root::{DEVICES, TERMINALS};
 use super::sys::{self, Outcome, call, call_for_fd, word};
 
 const EXECUTE: u64 = 1;
@@ -58,6 +58,10 @@ pub(super) fn restrict(plan: &Plan) -> Outcome<u32> {
     for device in DEVICES {
         let rights = handled & (READ_FILE | WRITE_FILE | TRUNCATE);
         allow(&ruleset, format!("/dev/{device}").as_bytes(), rights)?;
+    }
+    if plan.terminals {
+        let rights = handled & (READ_FILE | WRITE_FILE | READ_DIR | IOCTL_DEVICE);
+        allow(&ruleset, TERMINALS.as_bytes(), rights)?;
     }
     for (path, _) in &plan.files {
         allow(&ruleset, path, READ_FILE)?;

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 
 use super::sys::{EINVAL, Failure, Outcome};
 
-pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"BJP1");
+pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"BJP2");
 
 pub(super) struct Plan {
     pub(super) zygote: bool,
@@ -20,6 +20,7 @@ pub(super) struct Plan {
     pub(super) tmp_bytes: u64,
     pub(super) shm_bytes: u64,
     pub(super) workspace_target: Vec<u8>,
+    pub(super) terminals: bool,
     pub(super) mounts: Vec<Mount>,
     /// Where the link is, and what it says.
     pub(super) links: Vec<(Vec<u8>, Vec<u8>)>,
@@ -66,6 +67,7 @@ impl Plan {
             tmp_bytes: rest.wide()?,
             shm_bytes: rest.wide()?,
             workspace_target: rest.bytes()?,
+            terminals: rest.number()? != 0,
             mounts: rest.list(|r| {
                 let (source, target) = (r.bytes()?, r.bytes()?);
                 Ok(Mount { source, target, writable: r.number()? != 0 })

@@ -15,6 +15,11 @@ use super::sys::{self, ENOENT, Failure, Outcome};
 /// Devices without state or danger. No terminal, no disk, no kernel log.
 pub(super) const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
+/// Where a jail's own terminals are.
+pub(super) const TERMINALS: &str = "/dev/pts";
+/// Each costs kernel memory.
+const MOST_TERMINALS: &str = "64";
+
 /// Room for directories, links and the small files that Belljar writes.
 const ROOT_BYTES: &str = "4194304";
 /// Each file costs kernel memory that the size of a tmpfs does not count.
@@ -63,6 +68,9 @@ pub(super) fn build(plan: &Plan) -> Outcome<bool> {
     if !plan.zygote {
         mount_scratch(plan)?;
     }
+    if plan.terminals {
+        mount_terminals()?;
+    }
     for (mount, tree) in plan.mounts.iter().zip(&trees) {
         put(tree, &mount.target, kind_of(tree)?)?;
     }
@@ -102,6 +110,14 @@ fn mount_scratch(plan: &Plan) -> Outcome<()> {
         put(&tree, path.as_bytes(), Kind::Directory)?;
     }
     Ok(())
+}
+
+/// Terminals of the jail's own; none of the host's is among them.
+fn mount_terminals() -> Outcome<()> {
+    let options = [("ptmxmode", "0666"), ("mode", "0620"), ("max", MOST_TERMINALS)];
+    let tree = new_file_system("devpts", &options, NO_SETUID | NO_PROGRAMS)?;
+    put(&tree, TERMINALS.as_bytes(), Kind::Directory)?;
+    make_link(b"dev/ptmx", b"pts/ptmx")
 }
 
 /// Mounts the `/proc` of this process's own namespace; false where the system does not let us

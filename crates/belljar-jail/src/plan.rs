@@ -24,9 +24,12 @@ pub struct JailPlan {
     pub env: BTreeMap<String, String>,
     /// The directory it starts in, as a path in the jail.
     pub directory: PathBuf,
-    /// The host's directory that is writable at [`WORKSPACE`]. Without one that place is empty and
+    /// The host's directory that is writable in the jail. Without one its place is empty and
     /// read-only.
     pub workspace: Option<PathBuf>,
+    /// Where the workspace is in the jail: [`WORKSPACE`], unless somebody chose another place.
+    #[serde(skip_serializing_if = "is_usual_place")]
+    pub workspace_inside: PathBuf,
     /// Files and directories of the host that can be read.
     pub mounts: Vec<Mount>,
     /// Symbolic links in the jail.
@@ -45,9 +48,16 @@ pub struct JailPlan {
     /// foreign. Until then it may install one more filter; it may make unnamed files of memory and
     /// look up which of its own pages were written, which an interpreter in wasm needs.
     pub seals: bool,
+    /// Whether it can make terminals of its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub terminals: bool,
 }
 
-/// Something of the host, read-only in the jail.
+fn is_usual_place(path: &Path) -> bool {
+    path == Path::new(WORKSPACE)
+}
+
+/// Something of the host in the jail, read-only unless it says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mount {
     /// The path on the host.
@@ -56,6 +66,9 @@ pub struct Mount {
     pub inside: PathBuf,
     /// Passed over when the host does not have it.
     pub optional: bool,
+    /// Whether it can be written, too.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub writable: bool,
 }
 
 /// A symbolic link in the jail.
@@ -141,6 +154,7 @@ impl JailPlan {
             env: BTreeMap::new(),
             directory: WORKSPACE.into(),
             workspace: None,
+            workspace_inside: WORKSPACE.into(),
             mounts: Vec::new(),
             links: Vec::new(),
             files: Vec::new(),
@@ -149,6 +163,7 @@ impl JailPlan {
             gid: ORDINARY_USER,
             zygote: false,
             seals: false,
+            terminals: false,
         }
     }
 
@@ -159,14 +174,23 @@ impl JailPlan {
 
     /// Lets `host` be read at `inside`.
     pub fn read_at(&mut self, host: impl Into<PathBuf>, inside: impl Into<PathBuf>) -> &mut Self {
-        self.mounts.push(Mount { host: host.into(), inside: inside.into(), optional: false });
+        let (host, inside) = (host.into(), inside.into());
+        self.mounts.push(Mount { host, inside, optional: false, writable: false });
+        self
+    }
+
+    /// Lets `host` be read and written at `inside`.
+    pub fn write_at(&mut self, host: impl Into<PathBuf>, inside: impl Into<PathBuf>) -> &mut Self {
+        let (host, inside) = (host.into(), inside.into());
+        self.mounts.push(Mount { host, inside, optional: false, writable: true });
         self
     }
 
     /// Lets `path` be read if the host has it.
     pub fn read_if_there(&mut self, path: impl Into<PathBuf>) -> &mut Self {
         let path = path.into();
-        self.mounts.push(Mount { host: path.clone(), inside: path, optional: true });
+        let host = path.clone();
+        self.mounts.push(Mount { host, inside: path, optional: true, writable: false });
         self
     }
 
@@ -186,13 +210,15 @@ impl JailPlan {
             self.read_if_there(file);
         }
         let (uid, gid) = (self.uid, self.gid);
+        let home = self.workspace_inside.display();
         let file = |inside: &str, text: String| TextFile { inside: inside.into(), text };
-        self.files.extend([
-            file("/etc/passwd", format!("user:x:{uid}:{gid}::{WORKSPACE}:/bin/sh\n")),
+        let files = [
+            file("/etc/passwd", format!("user:x:{uid}:{gid}::{home}:/bin/sh\n")),
             file("/etc/group", format!("user:x:{gid}:\n")),
             file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n".into()),
             file("/etc/hosts", format!("127.0.0.1 localhost {HOST_NAME}\n")),
-        ]);
+        ];
+        self.files.extend(files);
         self
     }
 }

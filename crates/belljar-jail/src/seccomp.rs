@@ -37,6 +37,8 @@ enum Test {
 pub(crate) struct Filters {
     /// For a program.
     pub(crate) program: Vec<Vec<u8>>,
+    /// For a program that has terminals.
+    pub(crate) terminals: Vec<Vec<u8>>,
     /// For a program of ours that seals itself.
     pub(crate) sealing: Vec<Vec<u8>>,
     /// For a zygote: the same, and what it needs to confine its children.
@@ -69,6 +71,18 @@ memfd_create              : the states of sessions are kept in one
 ioctl arg1 == 0xc0606610  : PAGEMAP_SCAN, which of its own pages were written
 fallocate arg1 == 3       : holes in that file, when a state is forgotten
 seccomp arg0 == 1         : the seal; which takes this away
+";
+
+/// What a program that has terminals of its own may do beyond the policy. Nothing that puts words
+/// into another's mouth (TIOCSTI), and nothing about terminals of the host, of which there are none.
+const TERMINAL_CALLS: &str = "
+ioctl arg1 in 0x5402,0x5403,0x5404 : TCSETS and the like, how a terminal behaves
+ioctl arg1 in 0x402c542b,0x402c542c,0x402c542d : the same in newer C libraries
+ioctl arg1 in 0x5409,0x540a,0x540b : TCSBRK, TCXONC, TCFLSH, what waits in it
+ioctl arg1 in 0x540e,0x5422 : TIOCSCTTY, TIOCNOTTY, whose terminal it is
+ioctl arg1 in 0x540f,0x5410,0x5429 : TIOCGPGRP, TIOCSPGRP, TIOCGSID, who is in the foreground
+ioctl arg1 in 0x5411,0x5414 : TIOCOUTQ, TIOCSWINSZ, how much waits, and its size
+ioctl arg1 in 0x80045430,0x40045431,0x80045439,0x5441 : numbers and locks of new terminals
 ";
 
 /// What the seal takes away: other programs, other processes, and further filters.
@@ -105,11 +119,14 @@ fn compile(processor: &str) -> Result<Filters, String> {
         ZYGOTE_CALLS.iter().map(|name| json!({ "syscall": name })).collect();
     denied.push(unlisted(PRCTL, &rules));
     let sealing: Vec<Value> = [policy.clone(), allowed(&parse(SEALING_CALLS)?, processor)].concat();
+    let terminals: Vec<Value> =
+        [policy.clone(), allowed(&parse(TERMINAL_CALLS)?, processor)].concat();
     let filter = |rules: &[Value], matching: Value, otherwise: Value| json!({ "match_action": matching, "mismatch_action": otherwise, "filter": rules });
     let (allow, refuse) = (json!("allow"), json!({ "errno": EPERM }));
     let unknown = ["clone3", "openat2"].map(|name| json!({ "syscall": name }));
     let filters = json!({
         "program": filter(&policy, allow.clone(), refuse.clone()),
+        "terminals": filter(&terminals, allow.clone(), refuse.clone()),
         "sealing": filter(&sealing, allow.clone(), refuse.clone()),
         "zygote": filter(&zygote, allow.clone(), refuse.clone()),
         "child": filter(&denied, refuse, allow.clone()),
@@ -124,6 +141,7 @@ fn compile(processor: &str) -> Result<Filters, String> {
     // The one that forbids to install another comes last.
     Ok(Filters {
         program: vec![unknown.clone(), take("program")?],
+        terminals: vec![unknown.clone(), take("terminals")?],
         sealing: vec![unknown.clone(), take("sealing")?],
         zygote: vec![unknown, take("zygote")?],
         child: vec![take("child")?],

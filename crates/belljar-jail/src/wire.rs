@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Resource, getrlimit};
 
 use crate::error::JailError;
-use crate::plan::{HOST_NAME, JailPlan, Limits, MemoryRule, WORKSPACE};
+use crate::plan::{HOST_NAME, JailPlan, Limits, MemoryRule};
 use crate::seccomp;
 
-const MAGIC: u32 = u32::from_le_bytes(*b"BJP1");
+const MAGIC: u32 = u32::from_le_bytes(*b"BJP2");
 /// The monitor and the jail's first process count as processes of the jail's user.
 const OWN_PROCESSES: u32 = 2;
 
@@ -34,7 +34,8 @@ pub(crate) fn encode(plan: &JailPlan, grouped: bool) -> Result<Vec<u8>, JailErro
     out.number(plan.gid);
     out.wide(plan.limits.tmp_bytes);
     out.wide(plan.limits.tmp_bytes);
-    out.bytes(WORKSPACE.as_bytes());
+    out.path(&plan.workspace_inside);
+    out.number(u32::from(plan.terminals));
     out.list(&mounts(plan)?, |out, mount| {
         out.path(&mount.source);
         out.path(&mount.target);
@@ -54,6 +55,7 @@ pub(crate) fn encode(plan: &JailPlan, grouped: bool) -> Result<Vec<u8>, JailErro
     });
     let filters = seccomp::filters()?;
     let (first, then) = match (plan.zygote, plan.seals) {
+        (false, false) if plan.terminals => (&[][..], &filters.terminals),
         (true, _) => (filters.zygote.as_slice(), &filters.child),
         (false, true) => (&[][..], &filters.sealing),
         (false, false) => (&[][..], &filters.program),
@@ -71,8 +73,9 @@ struct FoundMount {
 
 /// The workspace comes first, since other mounts may lie in it.
 fn mounts(plan: &JailPlan) -> Result<Vec<FoundMount>, JailError> {
-    let workspace = plan.workspace.iter().map(|host| (host, Path::new(WORKSPACE), false, true));
-    let others = plan.mounts.iter().map(|m| (&m.host, m.inside.as_path(), m.optional, false));
+    let place = plan.workspace_inside.as_path();
+    let workspace = plan.workspace.iter().map(|host| (host, place, false, true));
+    let others = plan.mounts.iter().map(|m| (&m.host, m.inside.as_path(), m.optional, m.writable));
     let mut found = Vec::new();
     for (host, inside, optional, writable) in workspace.chain(others) {
         match host.canonicalize() {
@@ -88,7 +91,8 @@ fn mounts(plan: &JailPlan) -> Result<Vec<FoundMount>, JailError> {
 
 fn check(plan: &JailPlan) -> Result<(), JailError> {
     let invalid = |reason: String| Err(JailError::InvalidPlan { reason });
-    let inside = plan.mounts.iter().map(|m| &m.inside).chain([&plan.program, &plan.directory]);
+    let places = [&plan.program, &plan.directory, &plan.workspace_inside];
+    let inside = plan.mounts.iter().map(|m| &m.inside).chain(places);
     let made = plan.links.iter().map(|l| &l.inside).chain(plan.files.iter().map(|f| &f.inside));
     for path in inside.chain(made) {
         let strange = |part| matches!(part, std::path::Component::ParentDir);
@@ -103,6 +107,9 @@ fn check(plan: &JailPlan) -> Result<(), JailError> {
     }
     if plan.zygote && plan.seals {
         return invalid("a zygote is confined otherwise, it does not seal itself".into());
+    }
+    if plan.terminals && (plan.zygote || plan.seals) {
+        return invalid("only a plain program has terminals".into());
     }
     if plan.zygote && plan.workspace.is_some() {
         return invalid("a zygote has no workspace, its children have".into());

@@ -39,9 +39,41 @@ pub(crate) enum DaemonCommand {
     },
     /// Print the description of the interface over HTTP, as OpenAPI
     Openapi,
+    /// Make, list and revoke keys for E2B's clients
+    Key {
+        #[command(subcommand)]
+        command: KeyCommand,
+    },
+    /// Start commands in a jail: for the daemon itself
+    #[command(hide = true)]
+    Agent,
+    /// Become a program in the terminal this was started with: for an agent
+    #[command(hide = true)]
+    Terminal {
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
     /// Be a worker: for the daemon itself, which starts its workers so
     #[command(hide = true)]
     Worker(WorkerArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Make a key and print it, which is the only time that it is shown
+    New {
+        /// What to call it
+        #[arg(value_name = "NAME", default_value = "")]
+        name: String,
+    },
+    /// List the keys by their names and ids
+    List,
+    /// Revoke a key, at once: its sandboxes end
+    Revoke {
+        /// Its id, as `list` shows it
+        #[arg(value_name = "ID")]
+        id: String,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -69,6 +101,10 @@ pub(crate) struct StartArgs {
     /// may be repeated
     #[arg(long, value_name = "HOST", requires = "http")]
     pub(crate) http_host: Vec<String>,
+    /// Serve E2B's clients there, too. They need a key of `belljar daemon key`, or one of those in
+    /// E2B_API_KEY
+    #[arg(long, requires = "http")]
+    pub(crate) e2b: bool,
     /// Where compiled guests are, if not in Belljar's directory
     #[arg(long, hide = true, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,

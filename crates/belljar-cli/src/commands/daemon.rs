@@ -12,13 +12,14 @@ use belljar::Home;
 use belljar::core::protocol::daemon::{DaemonStatus, METRICS, STATUS, STOP, StopParams};
 use belljar::core::protocol::methods::{HELLO, Hello};
 use belljar_daemon::daemon::{
-    Control, DaemonError, HttpSettings, Limits, Settings, WorkerSettings, has_ended, log_path,
-    older, openapi, prepare, run as serve, socket_path, token_path, work,
+    Control, DaemonError, E2bSettings, HttpSettings, Limits, Settings, WorkerSettings, has_ended,
+    list_keys, log_path, new_key, older, openapi, prepare, revoke_key, run as serve, socket_path,
+    token_path, work,
 };
 use belljar_daemon::mcp::Token;
 use serde_json::Value;
 
-use crate::args::{DaemonArgs, DaemonCommand, StartArgs};
+use crate::args::{DaemonArgs, DaemonCommand, KeyCommand, StartArgs};
 use crate::{exit, render};
 
 /// How long an answer of a daemon may take.
@@ -33,6 +34,9 @@ const END: Duration = Duration::from_secs(30);
 /// The tokens that clients over HTTP have to know.
 const TOKEN: &str = "BELLJAR_HTTP_TOKEN";
 
+/// Keys that E2B's clients may have, beside those that were made with `daemon key`.
+const E2B_KEY: &str = "E2B_API_KEY";
+
 /// How often something is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -46,6 +50,18 @@ pub(crate) fn run(args: DaemonArgs) -> anyhow::Result<ExitCode> {
         DaemonCommand::Status { json, metrics } => status(json, metrics),
         DaemonCommand::Logs { follow } => logs(follow),
         DaemonCommand::Openapi => render::json(&openapi()).map(|()| ExitCode::SUCCESS),
+        DaemonCommand::Key { command } => keys(&command),
+        DaemonCommand::Agent => {
+            belljar_daemon::agent::serve().context("the agent has ended")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        DaemonCommand::Terminal { command } => {
+            let (program, args) = command.split_first().context("there is no program")?;
+            match belljar_daemon::agent::become_in_terminal(program, args) {
+                Ok(never) => match never {},
+                Err(error) => Err(error).with_context(|| format!("cannot start {program}")),
+            }
+        }
         DaemonCommand::Worker(args) => {
             let settings =
                 WorkerSettings { home: args.home, cache: args.cache, unconfined: args.unconfined };
@@ -122,7 +138,45 @@ fn http_settings(args: &StartArgs) -> anyhow::Result<Option<HttpSettings>> {
         None => Vec::new(),
     };
     let (anywhere, hosts) = (args.http_anywhere, args.http_host.clone());
-    Ok(Some(HttpSettings { address, anywhere, hosts, tokens }))
+    Ok(Some(HttpSettings { address, anywhere, hosts, tokens, e2b: e2b_settings(args)? }))
+}
+
+/// How E2B's clients are to be served, if they are.
+fn e2b_settings(args: &StartArgs) -> anyhow::Result<Option<E2bSettings>> {
+    if !args.e2b {
+        return Ok(None);
+    }
+    let keys = match std::env::var_os(E2B_KEY) {
+        Some(given) => {
+            let given = given.to_str().with_context(|| format!("{E2B_KEY} is no text"))?;
+            words(given).into_iter().map(str::to_owned).collect()
+        }
+        None => Vec::new(),
+    };
+    let program = std::env::current_exe().context("cannot find this program")?;
+    Ok(Some(E2bSettings { keys, program }))
+}
+
+fn keys(command: &KeyCommand) -> anyhow::Result<ExitCode> {
+    let home = Home::locate()?;
+    let mut out = anstream::stdout().lock();
+    match command {
+        KeyCommand::New { name } => {
+            let (_, key) = new_key(&home, name)?;
+            writeln!(out, "{key}")?;
+        }
+        KeyCommand::List => {
+            for key in list_keys(&home)? {
+                writeln!(out, "{}  {}  {}", key.id, key.created, key.name)?;
+            }
+        }
+        KeyCommand::Revoke { id } => {
+            if !revoke_key(&home, id)? {
+                bail!("there is no key {id}; `belljar daemon key list` shows those there are");
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn words(text: &str) -> Vec<&str> {

@@ -46,8 +46,18 @@ const OF_A_SANDBOX: [&str; 15] = [
     methods::DESTROY,
 ];
 
+/// Who is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A program, by the socket, or in whose name something is asked over HTTP.
+    Outside,
+    /// The daemon itself, which may say where in a worker's directory a sandbox works.
+    Inside,
+}
+
 pub(super) struct Client {
     pub(super) hub: Arc<Hub>,
+    pub(super) origin: Origin,
     pub(super) outbox: Outbox,
     /// Turns to run something.
     pub(super) turns: Arc<Semaphore>,
@@ -98,7 +108,7 @@ impl Drop for Charge {
 }
 
 /// Serves a client until it is gone. It counts from now on, not from when it is first looked at.
-pub(super) fn serve(hub: Arc<Hub>, stream: UnixStream) -> impl Future<Output = ()> {
+pub(super) fn serve(hub: Arc<Hub>, stream: UnixStream, origin: Origin) -> impl Future<Output = ()> {
     let stream = Arc::new(stream);
     let limits = &hub.limits;
     let client = Arc::new(Client {
@@ -109,6 +119,7 @@ pub(super) fn serve(hub: Arc<Hub>, stream: UnixStream) -> impl Future<Output = (
         unanswered: AtomicUsize::new(0),
         state: Mutex::default(),
         hub: Arc::clone(&hub),
+        origin,
     });
     let number = hub.enter(&client);
     async move {

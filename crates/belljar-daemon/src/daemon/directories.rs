@@ -3,7 +3,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -171,6 +171,27 @@ fn set_aside(directory: &Path, name: &str) -> io::Result<PathBuf> {
     }
     std::fs::rename(&path, folder.join(name))?;
     Ok(folder)
+}
+
+/// Takes something out of a worker's directory while the worker may run: no link is followed on the
+/// way. The answer is where it is now, to be cleared.
+pub(super) fn take_out(directory: &Path, folder: &str, name: &str) -> io::Result<Option<PathBuf>> {
+    let daemon = directory.parent().and_then(Path::parent).unwrap_or(directory);
+    let number = LAST.fetch_add(1, Ordering::Relaxed);
+    let aside = daemon.join(GONE).join(format!("{}-{number}", std::process::id()));
+    let from = match opened(CWD, directory).and_then(|top| opened(top.as_fd(), Path::new(folder))) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        from => from?,
+    };
+    std::fs::create_dir_all(&aside)?;
+    match rustix::fs::renameat(&from, name, CWD, aside.join(name)) {
+        Ok(()) => Ok(Some(aside)),
+        Err(Errno::NOENT) => {
+            std::fs::remove_dir(&aside)?;
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Removes what was set aside and is still there.

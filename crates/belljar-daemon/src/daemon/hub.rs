@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, watch};
 use tokio::time::timeout;
 
 use super::budget::Budget;
-use super::client::Client;
+use super::client::{Client, Origin};
 use super::directories::{self, Saved};
 use super::errors::{busy, mistaken, not_here};
 use super::limits::{Limits, seconds};
@@ -233,6 +233,21 @@ impl Hub {
         Ok(Making { hub: Arc::clone(self), session: session.to_owned(), slot, made: false })
     }
 
+    /// Has a session that is not there yet made in that slot, if it is made while this lives.
+    pub(super) fn making_at(
+        self: &Arc<Self>,
+        session: &str,
+        slot: usize,
+    ) -> Result<Making, RpcError> {
+        let slot = self.names().begin(session, slot)?;
+        Ok(Making { hub: Arc::clone(self), session: session.to_owned(), slot, made: false })
+    }
+
+    /// Forgets a session whose directory is gone.
+    pub(super) fn forget_session(&self, session: &str) {
+        self.names().forget(session);
+    }
+
     /// The worker whose directory holds a session, or shall.
     pub(super) async fn worker_of(&self, making: &Making) -> Result<Arc<Worker>, RpcError> {
         let slot = self.slots.get(making.slot).ok_or_else(|| busy("its worker is not there"))?;
@@ -417,14 +432,14 @@ impl Drop for Making {
 }
 
 /// What a jailed worker could not do is refused before it is tried.
-pub(super) fn check_create(params: &CreateParams) -> Result<(), RpcError> {
+pub(super) fn check_create(params: &CreateParams, origin: Origin) -> Result<(), RpcError> {
     if let Some(backend) = params.backend
         && backend != Backend::Wasm
     {
         return Err(not_here(&format!("the backend {backend}")));
     }
     let named = [
-        (params.workspace.is_some(), "a workspace of the machine"),
+        (params.workspace.is_some() && origin == Origin::Outside, "a workspace of the machine"),
         (params.policy.contains_key("mount_host_dir"), "mount_host_dir"),
         (params.policy.contains_key("mount_data_dir"), "mount_data_dir"),
         (params.wasm_binary_path.is_some(), "an interpreter of the machine"),

@@ -59,6 +59,16 @@ pub struct Limits {
     pub http_body_seconds: f64,
     /// How long a client over HTTP may take nothing of what it is told; then it is disconnected.
     pub http_stall_seconds: f64,
+    /// Sandboxes of one key of E2B's clients, paused ones too.
+    pub e2b_sandboxes: usize,
+    /// Memory of one context of such a sandbox.
+    pub e2b_code_memory_bytes: u64,
+    /// Memory of all commands of such a sandbox.
+    pub e2b_command_memory_bytes: u64,
+    /// Processes of its commands.
+    pub e2b_processes: u32,
+    /// What its files may take.
+    pub e2b_disk_bytes: u64,
     /// Memory of all workers together; three quarters of the machine's when zero.
     pub memory_bytes: u64,
 }
@@ -95,6 +105,11 @@ impl Default for Limits {
             http_header_seconds: 10.0,
             http_body_seconds: 60.0,
             http_stall_seconds: 60.0,
+            e2b_sandboxes: 10_000,
+            e2b_code_memory_bytes: 512 * 1024 * 1024,
+            e2b_command_memory_bytes: 1024 * 1024 * 1024,
+            e2b_processes: 128,
+            e2b_disk_bytes: 1024 * 1024 * 1024,
             memory_bytes: 0,
         }
     }

@@ -16,6 +16,7 @@ mod budget;
 mod client;
 mod control;
 mod directories;
+mod e2b;
 mod errors;
 mod fields;
 mod http;
@@ -48,6 +49,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
 pub use control::Control;
+pub use e2b::{E2bSettings, KeyRecord, key_path, list_keys, new_key, revoke_key};
 pub use errors::DaemonError;
 pub use http::{HttpSettings, openapi, token_path};
 pub use limits::Limits;
@@ -293,7 +295,7 @@ fn let_in(hub: &Arc<Hub>, stream: UnixStream) {
         }
         return;
     }
-    tokio::spawn(client::serve(Arc::clone(hub), stream));
+    tokio::spawn(client::serve(Arc::clone(hub), stream, client::Origin::Outside));
 }
 
 fn stop_on_signals(hub: &Arc<Hub>) -> Result<(), DaemonError> {

@@ -98,6 +98,13 @@ impl Names {
         }
     }
 
+    /// A session that is no more, unless somebody makes it anew.
+    pub(super) fn forget(&mut self, session: &str) {
+        if self.known.get(session).is_some_and(|known| known.making == 0) {
+            self.known.remove(session);
+        }
+    }
+
     /// That is over. A session that nobody has made and nobody makes is not there; `holds` looks
     /// whether it is after all.
     pub(super) fn end(&mut self, session: &str, made: bool, holds: impl FnOnce(usize) -> bool) {

@@ -112,7 +112,7 @@ pub(super) fn create(
     // Without parameters everything is as usual.
     let params = if params.get() == "null" { json(&CreateParams::default())? } else { params };
     let wanted: CreateParams = read(&params)?;
-    super::hub::check_create(&wanted)?;
+    super::hub::check_create(&wanted, client.origin)?;
     let counted = hub.count_sandbox()?;
     let (seat, inbox) = client.add_seat()?;
     let life = Life {

@@ -120,6 +120,27 @@ impl Desk {
         Ok(place.fill(params.language, sandbox))
     }
 
+    /// A session that is kept under its name, as it was left or new.
+    #[cfg(unix)]
+    pub(crate) async fn wake_session(
+        self: &Arc<Self>,
+        params: &CreateParams,
+        name: &str,
+    ) -> Result<Arc<Session>, Problem> {
+        let place = self.sessions.reserve(Some(name.to_owned()))?;
+        let sandbox = self.create(params).await?;
+        Ok(place.fill(params.language, sandbox))
+    }
+
+    /// Ends the session that was unused for longest, which is kept under its name.
+    #[cfg(unix)]
+    pub(crate) async fn put_away_oldest(&self) -> Result<(), Problem> {
+        match self.sessions.take_oldest() {
+            Some(session) => self.destroy(session.sandbox).await,
+            None => Err(Problem::busy("all sessions are used")),
+        }
+    }
+
     /// A second session that goes on from where this one is.
     pub(crate) async fn fork_session(
         self: &Arc<Self>,

@@ -131,6 +131,15 @@ impl Sessions {
         self.known().sessions.values().flatten().cloned().collect()
     }
 
+    /// The one that nobody uses and was unused for longest, which nobody finds any more.
+    #[cfg(unix)]
+    pub(crate) fn take_oldest(&self) -> Option<Arc<Session>> {
+        let mut unused = self.all();
+        unused.retain(|session| session.turn.try_lock().is_ok());
+        let oldest = unused.into_iter().max_by_key(|session| session.idle())?;
+        self.take(&oldest.id).ok()
+    }
+
     /// Those nobody has used for so long, which nobody finds any more.
     pub(crate) fn take_idle(&self, longest: Duration) -> Vec<Arc<Session>> {
         let idle =

@@ -21,4 +21,5 @@ mod processes;
 mod programs;
 mod sealed;
 mod syscalls;
+mod terminals;
 mod zygote;

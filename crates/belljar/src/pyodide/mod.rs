@@ -62,6 +62,7 @@ pub(crate) fn jail_plan(
         host: snapshot_file(&cache, &folder, &engine),
         inside: SNAPSHOT.into(),
         optional: true,
+        writable: false,
     });
     jail.args = engine.arguments(config.use_worker == Some(false));
     jail.args.push(format!("{DRIVER}/pyodide/main.mjs"));

@@ -61,7 +61,7 @@ fn caller(api: &Arc<Api>, headers: &HeaderMap) -> Result<Caller, Refused> {
 }
 
 /// Whether a `Host`, with a port or without, is one of these.
-fn is_ours(host: &str, ours: &[String]) -> bool {
+pub(in crate::daemon) fn is_ours(host: &str, ours: &[String]) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
             Some((name, port)) if port.is_empty() || port.starts_with(':') => name,

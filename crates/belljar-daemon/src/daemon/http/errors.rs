@@ -81,7 +81,7 @@ impl Refused {
     }
 }
 
-fn status(code: &str) -> StatusCode {
+pub(in crate::daemon) fn status(code: &str) -> StatusCode {
     match code {
         problem::INVALID
         | "policy_validation"

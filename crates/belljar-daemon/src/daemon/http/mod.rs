@@ -24,9 +24,14 @@ use tokio::net::{TcpListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+pub(super) use door::is_ours;
+pub(super) use errors::status as status_of;
 pub use openapi::openapi;
+pub(super) use rate::Rate;
 pub use tokens::token_path;
 
+use super::client::Origin;
+use super::e2b::{E2b, E2bSettings};
 use super::errors::DaemonError;
 use super::hub::Hub;
 use super::limits::seconds;
@@ -34,7 +39,6 @@ use crate::desk::{Desk, House, Problem};
 use crate::mcp::server::Agents;
 use crate::web::connections::{self, Bounds};
 use crate::web::token::Token;
-use rate::Rate;
 
 /// Calls of one client that are not answered; more are refused as busy.
 const MAX_CALLS: usize = 256;
@@ -52,6 +56,8 @@ pub struct HttpSettings {
     /// What requests have to carry, each for a client of its own; none for the one in the daemon's
     /// directory.
     pub tokens: Vec<Token>,
+    /// Whether E2B's clients are served there, too.
+    pub e2b: Option<E2bSettings>,
 }
 
 /// An address that is taken, before anybody is served there.
@@ -61,6 +67,7 @@ pub(super) struct Opened {
     hosts: Vec<String>,
     tokens: Vec<Token>,
     tool: AgentTool,
+    e2b: Option<(E2bSettings, Home)>,
 }
 
 impl Opened {
@@ -81,7 +88,8 @@ impl Opened {
         let loopback = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
         let hosts = loopback.into_iter().chain([address.ip().to_string()]).chain(settings.hosts);
         let tool = agent_tool(home)?;
-        Ok(Self { listener, address, hosts: hosts.collect(), tokens, tool })
+        let e2b = settings.e2b.map(|e2b| (e2b, home.clone()));
+        Ok(Self { listener, address, hosts: hosts.collect(), tokens, tool, e2b })
     }
 }
 
@@ -142,8 +150,16 @@ pub(super) async fn serve(hub: Arc<Hub>, opened: Opened, end: End) -> Result<(),
         desk: Mutex::new(Desk::new(Arc::clone(&house))),
     };
     let clients = opened.tokens.into_iter().map(client).collect();
+    let e2b = match &opened.e2b {
+        Some((settings, home)) => Some(E2b::new(&hub, settings, home, opened.hosts.clone())?),
+        None => None,
+    };
     let (hub, hosts) = (Arc::clone(&hub), opened.hosts);
     let router = routes::router(Arc::new(Api { hub, house, agents, hosts, clients }), end.ended);
+    let router = match e2b {
+        Some(e2b) => e2b.router(router),
+        None => router,
+    };
     connections::serve(listener, router, bounds, end.closing).await;
     Ok(())
 }
@@ -151,20 +167,20 @@ pub(super) async fn serve(hub: Arc<Hub>, opened: Opened, end: End) -> Result<(),
 /// Sandboxes in the daemon's workers. Who runs when is decided there.
 fn house(hub: &Arc<Hub>) -> House {
     let connected = Arc::clone(hub);
-    let connect = move || own_client(&connected);
+    let connect = move || own_client(&connected, Origin::Outside);
     let turns = Semaphore::new(Semaphore::MAX_PERMITS);
     House::elsewhere(Box::new(connect), turns)
 }
 
 /// A connection to ourselves, as any client has one.
-fn own_client(hub: &Arc<Hub>) -> Result<UnixStream, Problem> {
+pub(super) fn own_client(hub: &Arc<Hub>, origin: Origin) -> Result<UnixStream, Problem> {
     let most = hub.limits.connections;
     if hub.connections() >= most {
         return Err(Problem::busy(&format!("there are {most} clients, and no more may be")));
     }
     let (ours, theirs) = UnixStream::pair()
         .map_err(|error| Problem::failed(format!("no sandboxes can be had: {error}")))?;
-    tokio::spawn(super::client::serve(Arc::clone(hub), theirs));
+    tokio::spawn(super::client::serve(Arc::clone(hub), theirs, origin));
     Ok(ours)
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-pub(super) struct Rate {
+pub(in crate::daemon) struct Rate {
     per_second: f64,
     state: Mutex<State>,
 }
@@ -14,13 +14,13 @@ struct State {
 }
 
 impl Rate {
-    pub(super) fn new(per_second: f64) -> Self {
+    pub(in crate::daemon) fn new(per_second: f64) -> Self {
         let state = State { left: per_second.max(1.0), at: Instant::now() };
         Self { per_second, state: Mutex::new(state) }
     }
 
     /// Takes one, or says how long to wait for it.
-    pub(super) fn take(&self) -> Result<(), Duration> {
+    pub(in crate::daemon) fn take(&self) -> Result<(), Duration> {
         self.take_at(Instant::now())
     }
 

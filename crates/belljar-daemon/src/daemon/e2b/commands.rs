@@ -1,0 +1,504 @@
+//! A sandbox's commands: a jail that sees its home and its temporary files, and in it an agent that
+//! starts processes. What the agent says is believed as little as what the processes do.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::time::{Instant, interval, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::E2b;
+use super::connect::{Code, Refusal};
+use super::place::{self, HOME, Root, TMP};
+use super::registry::Sandbox;
+use crate::agent::messages::{Command, MAX_LINE_BYTES, News, Order, Stream};
+
+/// Jails of all sandboxes: each is some processes.
+const MAX_JAILS: usize = 256;
+/// A jail in which nothing runs ends after this.
+const IDLE: Duration = Duration::from_secs(60);
+/// How often it is looked how much disk is used.
+const LOOK: Duration = Duration::from_secs(1);
+/// Pieces of output that wait for whoever listens; then the process waits, too.
+const WAITING: usize = 64;
+/// Processes that have ended, of which it is still known how.
+const MAX_ENDED: usize = 64;
+/// How long an agent may take to start a process.
+const START: Duration = Duration::from_secs(30);
+
+static JAILS: std::sync::LazyLock<Arc<Semaphore>> =
+    std::sync::LazyLock::new(|| Arc::new(Semaphore::new(MAX_JAILS)));
+
+/// What is told of a process.
+#[derive(Debug, Clone)]
+pub(super) enum Told {
+    Data(Stream, String),
+    Ended(Ended),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ended {
+    pub(super) code: Option<i32>,
+    pub(super) signal: Option<i32>,
+}
+
+/// A process that an agent has started.
+pub(super) struct Process {
+    pub(super) pid: u32,
+    /// As its client described it.
+    pub(super) config: Value,
+    pub(super) tag: Option<String>,
+    listeners: Mutex<Vec<mpsc::Sender<Told>>>,
+    ended: Mutex<Option<Ended>>,
+}
+
+impl Process {
+    /// What it does from now on. One that has ended says how.
+    pub(super) fn listen(&self) -> mpsc::Receiver<Told> {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let ended = *self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        match ended {
+            // There is room for one.
+            Some(ended) => drop(sender.try_send(Told::Ended(ended))),
+            None => self.listeners().push(sender),
+        }
+        receiver
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, Vec<mpsc::Sender<Told>>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn tell(&self, told: Told) {
+        let listeners = self.listeners().clone();
+        for listener in listeners {
+            // Whoever does not listen any more is forgotten below.
+            let _ = listener.send(told.clone()).await;
+        }
+        self.listeners().retain(|listener| !listener.is_closed());
+    }
+}
+
+/// A process that is being started.
+struct Starting {
+    config: Value,
+    tag: Option<String>,
+    listener: mpsc::Sender<Told>,
+    answer: oneshot::Sender<Result<Arc<Process>, String>>,
+}
+
+/// What is known of the processes in a jail.
+#[derive(Default)]
+struct Known {
+    last: u64,
+    starting: HashMap<u64, Starting>,
+    running: HashMap<u32, Arc<Process>>,
+    ended: VecDeque<Arc<Process>>,
+}
+
+/// A jail with an agent.
+pub(super) struct Commands {
+    known: Mutex<Known>,
+    out: tokio::sync::Mutex<OwnedWriteHalf>,
+    /// Ends it.
+    end: CancellationToken,
+    /// Nothing of it is left.
+    over: CancellationToken,
+    max_processes: usize,
+    memory: Box<dyn Fn() -> u64 + Send + Sync>,
+}
+
+impl Commands {
+    /// The most memory that its processes used at once, where that is known.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        (self.memory)()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn running(&self) -> Vec<Arc<Process>> {
+        self.known().running.values().cloned().collect()
+    }
+
+    /// A process by its number or its tag; one that has ended, too.
+    pub(super) fn find(&self, wanted: impl Fn(&Process) -> bool) -> Option<Arc<Process>> {
+        let known = self.known();
+        let mut all = known.running.values().chain(known.ended.iter().rev());
+        all.find(|process| wanted(process)).cloned()
+    }
+
+    pub(super) fn is_running(&self, pid: u32) -> bool {
+        self.known().running.contains_key(&pid)
+    }
+
+    fn is_unused(&self) -> bool {
+        let known = self.known();
+        known.running.is_empty() && known.starting.is_empty()
+    }
+
+    /// Starts a process; what it does is heard from its beginning.
+    pub(super) async fn start(
+        &self,
+        command: Command,
+        config: Value,
+        tag: Option<String>,
+    ) -> Result<(Arc<Process>, mpsc::Receiver<Told>), Refusal> {
+        let (listener, receiver) = mpsc::channel(WAITING);
+        let (answer, answered) = oneshot::channel();
+        let id = {
+            let mut known = self.known();
+            if known.running.len() + known.starting.len() >= self.max_processes {
+                let problem = format!("{} processes run, and no more may", self.max_processes);
+                return Err(Refusal::new(Code::ResourceExhausted, problem));
+            }
+            known.last += 1;
+            let id = known.last;
+            known.starting.insert(id, Starting { config, tag, listener, answer });
+            id
+        };
+        let gone = || Refusal::new(Code::Unavailable, "the sandbox's commands have ended");
+        self.order(&Order::Start { id, command }).await?;
+        match timeout(START, answered).await {
+            Ok(Ok(Ok(process))) => Ok((process, receiver)),
+            Ok(Ok(Err(problem))) => Err(Refusal::invalid(problem)),
+            Ok(Err(_)) => Err(gone()),
+            Err(_) => {
+                self.known().starting.remove(&id);
+                Err(gone())
+            }
+        }
+    }
+
+    pub(super) async fn order(&self, order: &Order) -> Result<(), Refusal> {
+        let mut line = serde_json::to_vec(order)
+            .map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
+        line.push(b'\n');
+        let written = self.out.lock().await.write_all(&line).await;
+        written.map_err(|_| Refusal::new(Code::Unavailable, "the sandbox's commands have ended"))
+    }
+
+    /// Hears the agent until it or the sandbox ends.
+    async fn hear(&self, input: OwnedReadHalf) {
+        let mut input = BufReader::new(input);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let mut bounded = (&mut input).take(MAX_LINE_BYTES as u64);
+            match bounded.read_until(b'\n', &mut line).await {
+                Ok(_) if line.last() == Some(&b'\n') => {}
+                Ok(_) | Err(_) => return,
+            }
+            match serde_json::from_slice(&line) {
+                Ok(news) => self.take_in(news).await,
+                // Somebody in the jail speaks in the agent's place.
+                Err(_) => return,
+            }
+        }
+    }
+
+    async fn take_in(&self, news: News) {
+        match news {
+            News::Started { id, pid } => {
+                let mut known = self.known();
+                let Some(starting) = known.starting.remove(&id) else { return };
+                let process = Arc::new(Process {
+                    pid,
+                    config: starting.config,
+                    tag: starting.tag,
+                    listeners: Mutex::new(vec![starting.listener]),
+                    ended: Mutex::default(),
+                });
+                known.running.insert(pid, Arc::clone(&process));
+                // Whoever asked may have gone; the process runs all the same.
+                let _ = starting.answer.send(Ok(process));
+            }
+            News::Refused { id, problem } => {
+                let starting = self.known().starting.remove(&id);
+                if let Some(starting) = starting {
+                    let _ = starting.answer.send(Err(problem));
+                }
+            }
+            News::Output { pid, stream, data } => {
+                let process = self.known().running.get(&pid).cloned();
+                if let Some(process) = process {
+                    process.tell(Told::Data(stream, data)).await;
+                }
+            }
+            News::Ended { pid, code, signal } => {
+                let process = self.known().running.remove(&pid);
+                if let Some(process) = process {
+                    self.over(&process, Ended { code, signal }).await;
+                }
+            }
+        }
+    }
+
+    async fn over(&self, process: &Arc<Process>, ended: Ended) {
+        *process.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        process.tell(Told::Ended(ended)).await;
+        process.listeners().clear();
+        let mut known = self.known();
+        known.ended.push_back(Arc::clone(process));
+        if known.ended.len() > MAX_ENDED {
+            known.ended.pop_front();
+        }
+    }
+
+    /// Everything in the jail is over.
+    async fn all_over(&self) {
+        let (running, starting) = {
+            let mut known = self.known();
+            (std::mem::take(&mut known.running), std::mem::take(&mut known.starting))
+        };
+        drop(starting);
+        for process in running.into_values() {
+            self.over(&process, Ended { code: None, signal: Some(9) }).await;
+        }
+    }
+}
+
+impl E2b {
+    /// The jail of a sandbox's commands, if there is one.
+    pub(super) async fn existing_commands(&self, sandbox: &Sandbox) -> Option<Arc<Commands>> {
+        sandbox.commands.lock().await.clone()
+    }
+
+    /// Starts a process in a sandbox's jail, which is made if there is none.
+    pub(super) async fn start_process(
+        self: &Arc<Self>,
+        sandbox: &Arc<Sandbox>,
+        command: Command,
+        config: Value,
+        tag: Option<String>,
+    ) -> Result<(Arc<Commands>, Arc<Process>, mpsc::Receiver<Told>), Refusal> {
+        // Held until it runs, so that the jail is not found unused meanwhile.
+        let mut place = sandbox.commands.lock().await;
+        if !sandbox.is_running() {
+            return Err(Refusal::new(Code::Unavailable, "The sandbox was not found"));
+        }
+        let commands = match place.as_ref().filter(|it| !it.end.is_cancelled()) {
+            Some(commands) => Arc::clone(commands),
+            None => {
+                let made = self.make_jail(sandbox).await?;
+                *place = Some(Arc::clone(&made));
+                made
+            }
+        };
+        let (process, receiver) = commands.start(command, config, tag).await?;
+        Ok((commands, process, receiver))
+    }
+
+    /// Ends all commands of a sandbox.
+    pub(super) async fn end_commands(&self, sandbox: &Sandbox) {
+        let commands = sandbox.commands.lock().await.take();
+        if let Some(commands) = commands {
+            commands.end.cancel();
+            // Until nobody writes to its files any more.
+            commands.over.cancelled().await;
+        }
+    }
+
+    async fn make_jail(self: &Arc<Self>, sandbox: &Arc<Sandbox>) -> Result<Arc<Commands>, Refusal> {
+        if !self.hub.confined {
+            let problem = "commands need a jail, and this daemon was started without any";
+            return Err(Refusal::new(Code::Unimplemented, problem));
+        }
+        let permit = Arc::clone(&JAILS).try_acquire_owned().map_err(|_| {
+            Refusal::new(Code::ResourceExhausted, "there are as many command jails as may be")
+        })?;
+        // No link leads to what will be mounted.
+        let root = self.root(sandbox)?;
+        let path = place::root_path(&self.directory_of(sandbox.slot()), &sandbox.id);
+        let limits = self.hub.limits.clone();
+        let program = self.program.clone();
+        let started = tokio::task::spawn_blocking(move || jail::start(&program, &path, &limits));
+        let (jailed, stream) = started
+            .await
+            .map_err(io::Error::other)
+            .flatten()
+            .map_err(|error| Refusal::new(Code::Unavailable, format!("no jail: {error}")))?;
+        let (input, output) = stream.into_split();
+        let jailed = Arc::new(jailed);
+        let counted = Arc::downgrade(&jailed);
+        let memory = move || counted.upgrade().map_or(0, |jailed| jailed.memory_bytes());
+        let commands = Arc::new(Commands {
+            known: Mutex::default(),
+            out: tokio::sync::Mutex::new(output),
+            end: sandbox.alive().child_token(),
+            over: CancellationToken::new(),
+            memory: Box::new(memory),
+            max_processes: usize::try_from(self.hub.limits.e2b_processes).unwrap_or(usize::MAX),
+        });
+        let watch = Watch {
+            sandbox: Arc::clone(sandbox),
+            commands: Arc::clone(&commands),
+            root,
+            most: self.hub.limits.e2b_disk_bytes,
+            _permit: permit,
+        };
+        tokio::spawn(watch.attend(jailed, input));
+        Ok(commands)
+    }
+}
+
+/// Looks after a jail until it ends.
+struct Watch {
+    sandbox: Arc<Sandbox>,
+    commands: Arc<Commands>,
+    root: Root,
+    most: u64,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Watch {
+    async fn attend(self, jailed: Arc<jail::Held>, input: OwnedReadHalf) {
+        let commands = Arc::clone(&self.commands);
+        {
+            let hearing = commands.hear(input);
+            tokio::pin!(hearing);
+            let mut look = interval(LOOK);
+            let mut used = Instant::now();
+            let root = Arc::new(self.root);
+            loop {
+                tokio::select! {
+                    () = &mut hearing => break,
+                    () = commands.end.cancelled() => break,
+                    _ = look.tick() => {}
+                }
+                if !commands.is_unused() {
+                    used = Instant::now();
+                }
+                let counted = Arc::clone(&root);
+                let bytes = tokio::task::spawn_blocking(move || counted.used_bytes());
+                let over = matches!(bytes.await, Ok(Ok(bytes)) if bytes > self.most);
+                if over {
+                    tracing::warn!(sandbox = self.sandbox.id, "commands used too much disk");
+                    break;
+                }
+                if used.elapsed() > IDLE
+                    && let Ok(mut place) = self.sandbox.commands.try_lock()
+                    && commands.is_unused()
+                {
+                    *place = None;
+                    break;
+                }
+            }
+        }
+        // From here on nobody starts anything in it.
+        commands.end.cancel();
+        jail::end(jailed).await;
+        commands.over.cancel();
+        commands.all_over().await;
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod jail {
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream as StdStream;
+
+    use belljar_jail::{Descriptors, JailPlan, Jailed, Limits as JailLimits, MemoryRule};
+
+    use super::super::super::limits::Limits;
+    use super::{Arc, HOME, Path, TMP, UnixStream, io};
+
+    const PROGRAM: &str = "/belljar/belljar";
+    /// What fits in `/dev/shm`.
+    const SHARED_BYTES: u64 = 64 * 1024 * 1024;
+    const OPEN_FILES: u64 = 4096;
+
+    /// A jail that runs.
+    pub(super) struct Held(Jailed);
+
+    impl Held {
+        pub(super) fn memory_bytes(&self) -> u64 {
+            self.0.peak_memory_bytes().unwrap_or(0)
+        }
+    }
+
+    /// Ends it, and waits until it has ended.
+    pub(super) async fn end(held: Arc<Held>) {
+        let ended = tokio::task::spawn_blocking(move || {
+            held.0.kill();
+            // One whose end the system does not tell is ended when it is dropped.
+            let _ = held.0.wait();
+        });
+        if ended.await.is_err() {
+            tracing::error!("a jail was not ended in order");
+        }
+    }
+
+    pub(super) fn start(
+        program: &Path,
+        root: &Path,
+        limits: &Limits,
+    ) -> io::Result<(Held, UnixStream)> {
+        let (ours, theirs) = StdStream::pair()?;
+        let nowhere = || std::fs::File::options().write(true).open("/dev/null");
+        let descriptors = Descriptors {
+            protocol_out: OwnedFd::from(theirs.try_clone()?),
+            protocol_in: theirs.into(),
+            user_stdout: nowhere()?.into(),
+            user_stderr: nowhere()?.into(),
+        };
+        let plan = plan(program, root, limits);
+        let jailed = Jailed::spawn(&plan, descriptors).map_err(io::Error::other)?;
+        ours.set_nonblocking(true)?;
+        Ok((Held(jailed), UnixStream::from_std(ours)?))
+    }
+
+    /// It sees the sandbox's home and temporary files, and the system's programs.
+    fn plan(program: &Path, root: &Path, limits: &Limits) -> JailPlan {
+        let mut plan = JailPlan::new(PROGRAM);
+        plan.workspace = Some(root.join(&HOME[1..]));
+        plan.workspace_inside = HOME.into();
+        plan.directory = HOME.into();
+        plan.terminals = true;
+        plan.with_system();
+        plan.read_at(program, PROGRAM);
+        plan.write_at(root.join(&TMP[1..]), TMP);
+        plan.args = ["daemon", "agent"].map(str::to_owned).into();
+        plan.env.insert("LANG".to_owned(), "C.UTF-8".to_owned());
+        plan.limits = JailLimits {
+            memory_bytes: limits.e2b_command_memory_bytes,
+            memory_rule: MemoryRule::Group,
+            // The agent's threads are some as well.
+            max_processes: limits.e2b_processes.saturating_mul(4),
+            max_open_files: OPEN_FILES,
+            max_file_bytes: limits.e2b_disk_bytes,
+            tmp_bytes: SHARED_BYTES,
+            ..JailLimits::default()
+        };
+        plan
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod jail {
+    use super::super::super::limits::Limits;
+    use super::{Arc, Path, UnixStream, io};
+
+    pub(super) struct Held;
+
+    impl Held {
+        pub(super) fn memory_bytes(&self) -> u64 {
+            0
+        }
+    }
+
+    pub(super) async fn end(_: Arc<Held>) {}
+
+    pub(super) fn start(_: &Path, _: &Path, _: &Limits) -> io::Result<(Held, UnixStream)> {
+        Err(io::Error::other("there are no jails on this system"))
+    }
+}
