@@ -380,6 +380,36 @@ def copies():
         assert metrics[0].disk_used > 0 and metrics[0].mem_total > 0
 
 
+def template():
+    with Sandbox.create("data", envs={"FOO": "bar"}, **OPTIONS) as sandbox:
+        ran = sandbox.run_code("import numpy as np, os\nx = np.arange(5)\nprint(os.environ['FOO'])\nint(x.sum())")
+        assert ran.text == "10" and ran.logs.stdout == ["bar\n"], ran
+        plotted = sandbox.run_code(
+            "import matplotlib.pyplot as plt\nplt.plot([1, 2], [3, 4], label='one')\n"
+            "plt.title('Title')\nplt.xlabel('time (s)')\nplt.show()\n'done'"
+        )
+        assert plotted.error is None and plotted.text == "done", plotted
+        figure = next(it for it in plotted.results if it.png)
+        import base64
+
+        assert base64.b64decode(figure.png).startswith(b"\x89PNG")
+        chart = figure.chart
+        assert (chart.type.value, chart.title, chart.x_unit) == ("line", "Title", "s")
+        assert chart.elements[0].points == [[1, 3], [2, 4]] or chart.elements[0].points == [(1, 3), (2, 4)]
+        bars = sandbox.run_code("plt.bar(['a', 'b'], [1, 2])\nplt.show()").results[0].chart
+        assert [(it.label, it.value) for it in bars.elements] == [("a", 1), ("b", 2)]
+        pie = sandbox.run_code("plt.pie([1, 3], labels=['a', 'b'])\nplt.show()").results[0].chart
+        assert [it.label for it in pie.elements] == ["a", "b"]
+        frame = sandbox.run_code("import pandas as pd\npd.DataFrame({'a': [1, 2]})")
+        assert "<table" in frame.results[0].html
+        sandbox.files.write("in.csv", "a\n5\n")
+        assert sandbox.run_code("int(pd.read_csv('in.csv').a[0])").text == "5"
+        raises(TimeoutException, sandbox.run_code, "while True: pass", timeout=1)
+        assert sandbox.run_code("x.tolist()").text == "[0, 1, 2, 3, 4]"
+        assert sandbox.run_code("6 * 7", language="js").text == "42"
+        raises(SandboxException, Sandbox.create, "none", **OPTIONS)
+
+
 def leave_one_behind():
     sandbox = Sandbox.create(metadata={"left": "behind"}, timeout=600, **OPTIONS)
     sandbox.run_code("left = 'behind'")
@@ -414,7 +444,7 @@ def parallel():
 
 
 PARTS = [lifecycle, pages, expiry, keys, code, contexts, files, signed, watch, commands, pty, pause, copies, parallel]
-BY_NAME = [leave_one_behind, find_it_again]
+BY_NAME = [template, leave_one_behind, find_it_again]
 
 
 def main():

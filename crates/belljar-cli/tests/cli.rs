@@ -33,6 +33,7 @@ impl Place {
             .env("BELLJAR_HOME", self.path().join("home"))
             .env_remove("SANDBOX_TYPE")
             .env_remove("SANDBOX_PRESET")
+            .env_remove("E2B_API_KEY")
             .env_remove("COLUMNS")
             .stdin(Stdio::null());
         command
@@ -304,12 +305,12 @@ fn a_rule_the_backend_cannot_enforce_is_refused() {
 }
 
 #[test]
-fn a_backend_this_build_lacks_says_so() {
+fn a_backend_without_what_it_needs_says_so() {
     insta::assert_snapshot!(Place::new().belljar(&["run", "-c", "1", "--backend", "e2b"]), @r"
     exit 125
     --- stderr
-    error: the e2b backend cannot be used: this build of Belljar does not have it; nothing was run
-    hint: use the wasm backend
+    error: the e2b backend cannot be used: E2B_API_KEY is not set; nothing was run
+    hint: set it to a key of E2B's, or to one of `belljar daemon key new`
     ");
 }
 

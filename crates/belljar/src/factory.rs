@@ -94,7 +94,8 @@ fn launch(plan: LaunchPlan, config: &SandboxConfig) -> Result<Box<dyn Sandbox>, 
         (Backend::Native | Backend::Pyodide, _) => in_a_process(plan, config),
         (Backend::Docker, _) => in_a_container(plan, config),
         (Backend::Daemon, _) => at_a_daemon(plan, config),
-        (Backend::E2b | Backend::Auto, RuntimeType::Python | RuntimeType::Javascript) => {
+        (Backend::E2b, _) => at_a_service(plan, config),
+        (Backend::Auto, RuntimeType::Python | RuntimeType::Javascript) => {
             Err(unavailable(plan.backend))
         }
     }
@@ -166,6 +167,19 @@ fn at_a_daemon(plan: LaunchPlan, config: &SandboxConfig) -> Result<Box<dyn Sandb
 
 #[cfg(not(unix))]
 fn at_a_daemon(plan: LaunchPlan, _: &SandboxConfig) -> Result<Box<dyn Sandbox>, SandboxError> {
+    Err(unavailable(plan.backend))
+}
+
+#[cfg(feature = "e2b")]
+fn at_a_service(
+    plan: LaunchPlan,
+    config: &SandboxConfig,
+) -> Result<Box<dyn Sandbox>, SandboxError> {
+    Ok(Box::new(crate::e2b::E2bSandbox::from_plan(plan, config)?))
+}
+
+#[cfg(not(feature = "e2b"))]
+fn at_a_service(plan: LaunchPlan, _: &SandboxConfig) -> Result<Box<dyn Sandbox>, SandboxError> {
     Err(unavailable(plan.backend))
 }
 

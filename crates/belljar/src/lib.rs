@@ -13,6 +13,8 @@ pub mod docker;
 mod docker_settings;
 #[cfg(target_os = "linux")]
 mod drivers;
+#[cfg(feature = "e2b")]
+pub mod e2b;
 mod execution_id;
 pub mod factory;
 pub mod files;

@@ -60,6 +60,8 @@ pub enum Guest {
     Image(String),
     /// Whatever the daemon behind this socket has.
     Daemon(PathBuf),
+    /// What a service elsewhere has.
+    Service,
 }
 
 /// A host directory a guest sees.
@@ -83,8 +85,12 @@ impl LaunchPlan {
         let backend = choice::settle(config);
         let (wanted, abilities) = rules(config, backend)?;
         let policy = resolve(&wanted, backend, abilities)?;
-        if backend == Backend::Daemon {
-            return Self::at_a_daemon(config, policy);
+        match backend {
+            Backend::Daemon => {
+                return Self::elsewhere(config, policy, Guest::Daemon(config.socket()?));
+            }
+            Backend::E2b => return Self::elsewhere(config, policy, Guest::Service),
+            _ => {}
         }
         let workspace = workspace::check_workspace(policy.mount_host_dir())?;
         let plan = Self {
@@ -103,11 +109,17 @@ impl LaunchPlan {
         plan.with_jail(config)?.with_container(config)
     }
 
-    /// The daemon's workers see directories of their own. A workspace that the caller names is
-    /// copied there and back; what cannot be copied without becoming something else is refused.
-    fn at_a_daemon(config: &SandboxConfig, policy: ResolvedPolicy) -> Result<Self, SandboxError> {
+    /// A daemon's workers, and services, see directories of their own. A workspace that the caller
+    /// names is copied there and back; what cannot be copied without becoming something else is
+    /// refused.
+    fn elsewhere(
+        config: &SandboxConfig,
+        policy: ResolvedPolicy,
+        guest: Guest,
+    ) -> Result<Self, SandboxError> {
+        let backend = policy.backend();
         let refused = |reason: &str, hint: &str| SandboxError::BackendUnavailable {
-            backend: Backend::Daemon,
+            backend,
             reason: reason.to_owned(),
             hint: Some(hint.to_owned()),
         };
@@ -129,12 +141,12 @@ impl LaunchPlan {
             true => workspace::check_workspace(policy.mount_host_dir())?,
             false => PathBuf::new(),
         };
-        let guest = policy.guest_mount_path().to_owned();
-        let mount = named.then(|| Mount { host: workspace.clone(), guest, writable: true });
+        let place = policy.guest_mount_path().to_owned();
+        let mount = named.then(|| Mount { host: workspace.clone(), guest: place, writable: true });
         Ok(Self {
-            backend: Backend::Daemon,
+            backend,
             language: config.runtime,
-            guest: Guest::Daemon(config.socket()?),
+            guest,
             workspace,
             mounts: mount.into_iter().collect(),
             policy,

@@ -105,6 +105,10 @@ pub(crate) struct StartArgs {
     /// E2B_API_KEY
     #[arg(long, requires = "http")]
     pub(crate) e2b: bool,
+    /// A template for E2B's clients whose Python code runs in this Python of the machine, a virtual
+    /// environment's for example, in a jail; may be repeated
+    #[arg(long, value_name = "NAME=PYTHON", requires = "e2b")]
+    pub(crate) e2b_template: Vec<String>,
     /// Where compiled guests are, if not in Belljar's directory
     #[arg(long, hide = true, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,

@@ -3,7 +3,7 @@
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -154,7 +154,19 @@ fn e2b_settings(args: &StartArgs) -> anyhow::Result<Option<E2bSettings>> {
         None => Vec::new(),
     };
     let program = std::env::current_exe().context("cannot find this program")?;
-    Ok(Some(E2bSettings { keys, program }))
+    let templates = args.e2b_template.iter().map(|text| template(text));
+    let templates = templates.collect::<anyhow::Result<_>>()?;
+    Ok(Some(E2bSettings { keys, program, templates }))
+}
+
+/// A template's name and the Python it is made from.
+fn template(text: &str) -> anyhow::Result<(String, PathBuf)> {
+    let (name, python) = text.split_once('=').context("--e2b-template: write NAME=PYTHON")?;
+    let python = std::path::absolute(python).with_context(|| format!("--e2b-template {name}"))?;
+    if name.is_empty() || !python.is_file() {
+        bail!("--e2b-template {text}: there is no such Python");
+    }
+    Ok((name.to_owned(), python))
 }
 
 fn keys(command: &KeyCommand) -> anyhow::Result<ExitCode> {

@@ -31,6 +31,7 @@ fn rows(plan: &LaunchPlan, settings: &Settings) -> Vec<(String, String)> {
                 Guest::Embedded => "embedded".to_owned(),
                 Guest::File(path) | Guest::Program(path) => path.display().to_string(),
                 Guest::Image(name) => format!("image {name}"),
+                Guest::Service => "the service's".to_owned(),
                 Guest::Daemon(socket) => format!("the daemon's, at {}", socket.display()),
             },
         ),

@@ -10,6 +10,7 @@
 )]
 
 mod attacks;
+mod backend;
 mod official_clients;
 
 use std::io::{Read, Write};

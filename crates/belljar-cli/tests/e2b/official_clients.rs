@@ -111,6 +111,31 @@ fn the_typescript_packages() {
     typescript("the_typescript_packages", &server, &[]);
 }
 
+/// A Python with packages that have native code, likewise.
+fn data_packages() -> Result<PathBuf, String> {
+    let venv = build_dir().join("test-venv-data");
+    let python = venv.join("bin/python");
+    if done(Command::new(&python).args(["-c", "import numpy, pandas, matplotlib"])).is_err() {
+        done(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        let packages = ["numpy", "pandas", "matplotlib"];
+        done(Command::new(&python).args(pip).args(packages))?;
+    }
+    Ok(python)
+}
+
+#[test]
+fn a_template_with_a_python_of_the_machine() {
+    let test = "a_template_with_a_python_of_the_machine";
+    match data_packages() {
+        Ok(data) => {
+            let server = Server::new(&["--e2b-template", &format!("data={}", data.display())]);
+            python(test, &server, &["template"]);
+        }
+        Err(reason) => skipped(test, &reason),
+    }
+}
+
 #[test]
 fn sandboxes_outlive_the_daemon() {
     let server = Server::new(&[]);

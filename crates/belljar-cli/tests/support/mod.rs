@@ -17,6 +17,7 @@ pub(crate) fn command(args: &[&str]) -> Command {
         .env("BELLJAR_HOME", home())
         .env_remove("SANDBOX_TYPE")
         .env_remove("SANDBOX_PRESET")
+        .env_remove("E2B_API_KEY")
         .env_remove("BELLJAR_LLM_COMMAND")
         .env_remove("COLUMNS")
         .stdin(Stdio::null());

@@ -124,7 +124,9 @@ impl WasmHost {
             Guest::File(path) | Guest::Program(path) | Guest::Daemon(path) => {
                 LoadedGuest::Command(guests::command(path, cache_dir).map_err(failure)?)
             }
-            Guest::Image(_) => return Err(crate::factory::unavailable(plan.backend)),
+            Guest::Image(_) | Guest::Service => {
+                return Err(crate::factory::unavailable(plan.backend));
+            }
         };
         let open = |mount: &crate::plan::Mount| {
             let dir = open_directory(&mount.host).map_err(|source| {

@@ -115,7 +115,7 @@ impl<L: Language> WasmSandbox<L> {
     #[must_use]
     pub fn wasm_binary_path(&self) -> Option<&std::path::Path> {
         match &self.plan.guest {
-            Guest::Embedded | Guest::Image(_) | Guest::Daemon(_) => None,
+            Guest::Embedded | Guest::Image(_) | Guest::Daemon(_) | Guest::Service => None,
             Guest::File(path) | Guest::Program(path) => Some(path),
         }
     }

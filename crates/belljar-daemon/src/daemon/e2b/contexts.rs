@@ -156,8 +156,11 @@ impl E2b {
         context: &Context,
         code: String,
     ) -> Result<belljar::SandboxResult, Problem> {
-        let (desk, session) = self.session(sandbox, context).await?;
         let gone = CancellationToken::new();
+        if let Some(python) = self.native_python(sandbox, context) {
+            return self.run_natively(sandbox, context, &python, (code, None, &gone)).await;
+        }
+        let (desk, session) = self.session(sandbox, context).await?;
         desk.run_in(&session, None, Wanted { code, gone: &gone, listener: None }).await
     }
 
@@ -215,6 +218,7 @@ impl E2b {
 
     /// Puts a session away; its state is on disk.
     pub(super) async fn leave_session(&self, owner: &str, session: &str) {
+        self.interpreters.end(session);
         let desk = self.tenant(owner).desk(&self.house);
         match desk.destroy_session(session).await {
             Ok(()) => {}

@@ -139,7 +139,7 @@ async fn create(
             Some(snapshot) => e2b.create_from(&snapshot, wanted).await,
             None => {
                 e2b.check_template(&wanted.template)?;
-                e2b.create(wanted).await
+                e2b.create(wanted)
             }
         }
     });

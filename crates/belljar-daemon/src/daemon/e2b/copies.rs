@@ -210,7 +210,8 @@ impl E2b {
 
     /// A second sandbox with the files and the contexts of the first. Processes stay where they are.
     async fn copy(&self, source: &Sandbox, wanted: Wanted) -> Result<Arc<Sandbox>, Failure> {
-        let copy = self.create(wanted).await?;
+        // Beside it, where its state need not be carried from one worker to another.
+        let copy = self.create_in(source.slot(), wanted)?;
         match self.fill(source, &copy).await {
             Ok(()) => Ok(copy),
             Err(failure) => {
@@ -242,6 +243,10 @@ impl E2b {
         let added = copy.change(|record| record.add_context(context));
         if context.executions == 0 && context.cwd == place::HOME {
             return Ok(());
+        }
+        if self.native_python(source, context).is_some() {
+            let problem = "the state of a machine's own Python cannot be copied";
+            return Err(Problem::invalid(problem).hint("fork before code has run in it"));
         }
         let gone = CancellationToken::new();
         let (desk, session) = self.session_of_any(source, context).await?;

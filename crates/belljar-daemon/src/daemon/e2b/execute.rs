@@ -10,7 +10,7 @@ use axum::extract::{Extension, Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use belljar::core::result::CellValue;
-use belljar::{RuntimeType, SandboxResult, Status};
+use belljar::{RuntimeType, SandboxResult, StateAfter, Status};
 use futures_util::stream;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -22,6 +22,7 @@ use super::E2b;
 use super::body;
 use super::contexts::{NoContext, language};
 use super::errors::{answer, gone, plain};
+use super::native;
 use super::place::{HOME, Inside};
 use super::record::Context;
 use super::registry::Sandbox;
@@ -201,10 +202,24 @@ impl Run {
         if !self.env.is_empty() {
             e2b.run_quietly(sandbox, context, set_env(context.language, &self.env)).await?;
         }
-        let (desk, session) = e2b.session(sandbox, context).await?;
-        let wanted =
-            Wanted { code: self.code.clone(), gone: &self.stop, listener: Some(events.listener()) };
-        let ran = desk.run_in(&session, None, wanted).await;
+        let (code, listener) = (self.code.clone(), Some(events.listener()));
+        let ran = match e2b.native_python(sandbox, context) {
+            Some(python) => {
+                let wanted = (code, listener, &self.stop);
+                let ran = e2b.run_natively(sandbox, context, &python, wanted).await;
+                if ran.as_ref().is_ok_and(|result| result.meta.state == Some(StateAfter::Kept)) {
+                    let code = native::figures_code();
+                    let shown = e2b.run_quietly(sandbox, context, code).await?;
+                    native::figures(&shown).iter().for_each(|it| events.tell(it));
+                }
+                ran
+            }
+            None => {
+                let (desk, session) = e2b.session(sandbox, context).await?;
+                let wanted = Wanted { code, gone: &self.stop, listener };
+                desk.run_in(&session, None, wanted).await
+            }
+        };
         if !self.env.is_empty() && sandbox.is_running() && !self.was_restarted() {
             e2b.run_quietly(sandbox, context, reset_env(context.language)).await?;
         }

@@ -17,6 +17,7 @@ mod execute;
 mod files;
 mod filesystem;
 mod keys;
+mod native;
 mod place;
 mod process;
 mod query;
@@ -25,7 +26,7 @@ mod registry;
 mod time;
 mod watch;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,6 +53,9 @@ use keys::Keys;
 use record::Size;
 use registry::Registry;
 
+/// E2B's clients keep their connections, and not all of them notice in time that one was closed.
+pub(super) const IDLE_CONNECTION: Duration = Duration::from_secs(90);
+
 /// A context that nobody has used for so long is on disk only.
 const CONTEXT_IDLE: Duration = Duration::from_secs(120);
 
@@ -63,6 +67,8 @@ const OWN_TEMPLATES: [&str; 2] = ["code-interpreter-v1", "base"];
 pub struct E2bSettings {
     /// Keys that are known beside those of the file.
     pub keys: Vec<String>,
+    /// Templates beside E2B's own, each with the Python of this machine that runs its code.
+    pub templates: BTreeMap<String, PathBuf>,
     /// The program that the agents of command jails run, which is `belljar` itself.
     pub program: PathBuf,
 }
@@ -79,6 +85,9 @@ pub(super) struct E2b {
     folder: PathBuf,
     slots_given: AtomicUsize,
     program: PathBuf,
+    templates: BTreeMap<String, PathBuf>,
+    interpreters: native::Interpreters,
+    home: Home,
 }
 
 /// Whoever has a key.
@@ -122,6 +131,9 @@ impl E2b {
             folder,
             slots_given: AtomicUsize::new(0),
             program: settings.program.clone(),
+            templates: settings.templates.clone(),
+            interpreters: native::Interpreters::default(),
+            home: home.clone(),
         });
         e2b.bring_back();
         Ok(e2b)
@@ -187,7 +199,7 @@ impl E2b {
     }
 
     fn check_template(&self, name: &str) -> Result<(), Failure> {
-        if OWN_TEMPLATES.contains(&name) {
+        if OWN_TEMPLATES.contains(&name) || self.templates.contains_key(name) {
             return Ok(());
         }
         Err(Failure::not_found(format!("template {} was not found", registry::shown(name))))

@@ -172,14 +172,19 @@ impl E2b {
         all.iter().filter(|it| it.owner == owner).map(|it| it.record()).collect()
     }
 
-    pub(super) async fn create(&self, wanted: Wanted) -> Result<Arc<Sandbox>, Failure> {
+    pub(super) fn create(&self, wanted: Wanted) -> Result<Arc<Sandbox>, Failure> {
+        let slot = self.next_slot();
+        self.create_in(slot, wanted)
+    }
+
+    /// A sandbox in the directory of that worker.
+    pub(super) fn create_in(&self, slot: usize, wanted: Wanted) -> Result<Arc<Sandbox>, Failure> {
         let most = self.hub.limits.e2b_sandboxes;
         let owned = self.registry.all().iter().filter(|it| it.owner == wanted.owner).count();
         if owned >= most {
             let problem = format!("there are {most} sandboxes of this key, and no more may be");
             return Err(Failure::new(StatusCode::TOO_MANY_REQUESTS, problem).after(5));
         }
-        let slot = self.next_slot();
         let id = format!("i{}", random(ID_BYTES)?);
         let record = Record {
             token: format!("ea_{}", random(TOKEN_BYTES)?),

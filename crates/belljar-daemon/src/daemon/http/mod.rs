@@ -31,7 +31,7 @@ pub(super) use rate::Rate;
 pub use tokens::token_path;
 
 use super::client::Origin;
-use super::e2b::{E2b, E2bSettings};
+use super::e2b::{self, E2b, E2bSettings};
 use super::errors::DaemonError;
 use super::hub::Hub;
 use super::limits::seconds;
@@ -134,7 +134,11 @@ pub(super) async fn serve(hub: Arc<Hub>, opened: Opened, end: End) -> Result<(),
     let limits = &hub.limits;
     let bounds = Bounds {
         connections: u32::try_from(limits.http_connections).unwrap_or(u32::MAX >> 4),
-        headers: seconds(limits.http_header_seconds),
+        headers: match &opened.e2b {
+            // It is also how long a connection may wait for its next request.
+            Some(_) => seconds(limits.http_header_seconds).max(e2b::IDLE_CONNECTION),
+            None => seconds(limits.http_header_seconds),
+        },
         stall: seconds(limits.http_stall_seconds),
         // The supervisor does not wait for longer either.
         ending: Duration::MAX,
