@@ -14,7 +14,7 @@ const TEST: &str = "deno::pyodide_runs_in_deno_when_it_is_there";
 
 #[test]
 fn pyodide_runs_in_deno_when_it_is_there() {
-    let jar = Jar::new().timeout(Duration::from_secs(2));
+    let jar = Jar::new().timeout(Duration::from_secs(5));
     let Some(config) = jar.pyodide(TEST) else { return };
     if std::env::var_os(WITH_DENO).is_none() {
         return again_with_deno();
@@ -25,7 +25,7 @@ fn pyodide_runs_in_deno_when_it_is_there() {
     result.printed("object\n");
     assert_eq!(result.result.and_then(|value| value.json), Some(42.into()));
     sandbox.initialize(serde_json::Value::Null).expect("a session");
-    sandbox.run("x = 1");
+    sandbox.run("x = 1").ended(Status::Ok, 0);
     sandbox.run("while True: pass").ended(Status::Timeout, -1);
     sandbox.run("print(x)").printed("1\n");
     let read = "from js import Object\nrun = lambda text: Object.constructor('return ' + text)()\ntry: print(run('Deno.readTextFileSync(\"/etc/shadow\")'))\nexcept Exception as e: print('refused')";

@@ -3,7 +3,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -279,9 +279,13 @@ fn is_directory(directory: &OwnedFd, name: &std::ffi::CStr) -> bool {
 
 /// A directory that its owner may read and write from now on.
 fn entered(directory: &OwnedFd, name: &std::ffi::CStr) -> io::Result<OwnedFd> {
-    rustix::fs::chmodat(directory, name, Mode::RWXU, AtFlags::empty())?;
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(rustix::fs::openat(directory, name, flags, Mode::empty())?)
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = rustix::fs::openat(directory, name, flags | OFlags::PATH, Mode::empty())?;
+    // By what was found, and not by its name, which may be a link by now.
+    let found = format!("/proc/self/fd/{}", found.as_raw_fd());
+    rustix::fs::chmodat(CWD, &found, Mode::RWXU, AtFlags::empty())?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(CWD, &found, flags, Mode::empty())?)
 }
 
 fn opened(at: std::os::fd::BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {

@@ -111,7 +111,7 @@ pub(super) struct Commands {
     /// Ends it.
     end: CancellationToken,
     /// Nothing of it is left.
-    over: CancellationToken,
+    pub(super) over: CancellationToken,
     max_processes: usize,
     memory: Box<dyn Fn() -> u64 + Send + Sync>,
 }

@@ -20,6 +20,8 @@ use super::query::Query;
 use super::record::{Kind, OnTimeout, Phase, Record};
 use super::registry::{DEFAULT_SECONDS, MAX_SECONDS, Wanted, shown};
 
+/// What is kept of a sandbox in memory and in its record, for its owner.
+const MAX_DESCRIBED_BYTES: usize = 64 * 1024;
 const KEY_HEADER: &str = "x-api-key";
 /// Sandboxes on one page of a list.
 const PAGE: usize = 100;
@@ -121,13 +123,20 @@ async fn create(
     }
     let env = wanted.env_vars.unwrap_or_default();
     check_env(&env)?;
+    let metadata = wanted.metadata.unwrap_or_default();
+    let bytes: usize =
+        env.iter().chain(&metadata).map(|(name, text)| name.len() + text.len()).sum();
+    if bytes > MAX_DESCRIBED_BYTES {
+        let problem = format!("metadata and envVars have at most {MAX_DESCRIBED_BYTES} bytes");
+        return Err(Failure::bad(problem));
+    }
     let on_timeout =
         if wanted.auto_pause == Some(true) { OnTimeout::Pause } else { OnTimeout::Kill };
     let wanted = Wanted {
         owner,
         template: wanted.template,
         seconds: seconds(wanted.timeout)?.unwrap_or(DEFAULT_SECONDS),
-        metadata: wanted.metadata.unwrap_or_default(),
+        metadata,
         env,
         on_timeout,
         auto_resume: wanted.auto_resume.is_some_and(|resume| resume.enabled),
@@ -343,8 +352,8 @@ pub(super) async fn awake(e2b: &E2b, id: &str) -> Option<Arc<super::registry::Sa
         Phase::Running => Some(sandbox),
         Phase::Paused if record.auto_resume => {
             e2b.resume(&sandbox, DEFAULT_SECONDS).await;
-            Some(sandbox)
+            sandbox.is_running().then_some(sandbox)
         }
-        Phase::Paused => None,
+        Phase::Paused | Phase::Ended => None,
     }
 }

@@ -13,6 +13,8 @@ use super::time;
 
 /// Entries of one list.
 const MAX_ENTRIES: usize = 100_000;
+/// Bytes of their paths, together.
+const MAX_LISTED_BYTES: usize = 16 * 1024 * 1024;
 /// What metadata is called on disk.
 const PREFIX: &str = "user.e2b.";
 /// All of a file's metadata.
@@ -97,7 +99,7 @@ fn permissions(kind: FileType, mode: u32) -> String {
 
 /// Everything in a directory, so many levels deep. No link is followed.
 pub(super) fn list(root: &Root, path: &Inside, depth: u32) -> io::Result<Vec<Value>> {
-    let mut told = Vec::new();
+    let (mut told, mut bytes) = (Vec::new(), 0);
     let mut waiting = vec![(path.clone(), 1)];
     while let Some((directory, level)) = waiting.pop() {
         let names = match root.directory(&directory) {
@@ -111,8 +113,9 @@ pub(super) fn list(root: &Root, path: &Inside, depth: u32) -> io::Result<Vec<Val
             let Ok(one) = entry(root, &child) else { continue };
             let is_directory = one["type"] == "FILE_TYPE_DIRECTORY" && one["isSymlink"].is_null();
             told.push(one);
-            if told.len() > MAX_ENTRIES {
-                return Err(io::Error::other(format!("more than {MAX_ENTRIES} entries")));
+            bytes += child.as_str().len();
+            if told.len() > MAX_ENTRIES || bytes > MAX_LISTED_BYTES {
+                return Err(io::Error::other("there are more entries than can be told at once"));
             }
             if is_directory && level < depth {
                 waiting.push((child, level + 1));
@@ -185,7 +188,7 @@ pub(super) fn set_metadata(
 /// Removes something with everything in it; what is not there is as good as removed.
 pub(super) fn remove(root: &Root, path: &Inside) -> io::Result<()> {
     let Some(parent) = path.parent() else { return Ok(()) };
-    let parent = match root.directory(&parent) {
+    let parent = match root.directory_to_change(&parent) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         parent => parent?,
     };
@@ -241,10 +244,10 @@ pub(super) fn rename(root: &Root, from: &Inside, to: &Inside) -> io::Result<()> 
     let (Some(source), Some(target)) = (from.parent(), to.parent()) else {
         return Err(io::ErrorKind::PermissionDenied.into());
     };
-    let source = root.directory(&source)?;
+    let source = root.directory_to_change(&source)?;
     rustix::fs::statat(&source, from.name(), AtFlags::SYMLINK_NOFOLLOW)?;
     root.make_directories(&target)?;
-    let target = root.directory(&target)?;
+    let target = root.directory_to_change(&target)?;
     Ok(rustix::fs::renameat(&source, from.name(), &target, to.name())?)
 }
 
@@ -343,6 +346,38 @@ mod tests {
         assert_eq!(std::fs::read_to_string(dir.path().join("other")).unwrap(), "other");
         assert_eq!(std::fs::read_dir(home).unwrap().count(), 0);
         assert!(rename(&root, &inside("none"), &inside("b")).is_err());
+    }
+
+    #[test]
+    fn links_to_what_is_above_the_home_do_not_make_it_movable_and_others_work() {
+        let dir = tempfile::tempdir().unwrap();
+        place::make(dir.path(), "s").unwrap();
+        let tmp = place::root_path(dir.path(), "s").join("tmp");
+        let link = |leads: &str, name: &str| std::os::unix::fs::symlink(leads, tmp.join(name));
+        link("/", "top").unwrap();
+        link("/home", "above").unwrap();
+        link("/etc", "evil").unwrap();
+        link("/home/user", "within").unwrap();
+        let root = place::open(dir.path(), "s").unwrap();
+        for (from, to) in [
+            ("/tmp/above/user", "/tmp/old"),
+            ("/tmp/top/home", "/tmp/old"),
+            ("/tmp/top/tmp", "x"),
+            ("/tmp/evil", "/tmp/above/other"),
+            ("/tmp/evil", "/tmp/top/other"),
+        ] {
+            let error = rename(&root, &inside(from), &inside(to)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{from} to {to}");
+        }
+        for path in ["/tmp/above/user", "/tmp/top/home", "/tmp/top/tmp"] {
+            assert!(remove(&root, &inside(path)).is_err(), "{path}");
+        }
+        assert!(root.make_directories(&inside("/tmp/top/new")).is_err());
+        assert!(place::open(dir.path(), "s").is_ok());
+        std::fs::write(tmp.join("file"), "1").unwrap();
+        rename(&root, &inside("/tmp/file"), &inside("/tmp/within/file")).unwrap();
+        remove(&root, &inside("/tmp/within/file")).unwrap();
+        assert_eq!(root.make_directories(&inside("/tmp/within/new")).unwrap(), 1);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -35,6 +36,8 @@ use super::time;
 const CHUNK_BYTES: usize = 256 * 1024;
 /// Files of one upload.
 const MAX_PARTS: usize = 1000;
+/// Of a form, before it is known what they are.
+const MAX_UNKNOWN_BYTES: usize = 1024 * 1024;
 /// What metadata is called in headers.
 const METADATA_HEADER: &str = "x-metadata-";
 /// How often the room that is left is measured during an upload.
@@ -194,9 +197,11 @@ pub(super) async fn write(
     } else {
         let boundary = multer::parse_boundary(&kind)
             .map_err(|_| Failure::bad("the body is neither a form nor a file"))?;
-        let mut form = Multipart::new(body, boundary);
+        let unknown = Arc::new(AtomicUsize::new(0));
+        let mut form = Multipart::new(recognised(body, Arc::clone(&unknown)), boundary);
         let broken = |error: multer::Error| Failure::bad(format!("the form is broken: {error}"));
         while let Some(part) = form.next_field().await.map_err(broken)? {
+            unknown.store(0, Ordering::Relaxed);
             if part.name() != Some("file") {
                 continue;
             }
@@ -207,7 +212,10 @@ pub(super) async fn write(
             let Some(path) = path.clone().or(name).filter(|name| !name.is_empty()) else {
                 return Err(Failure::bad("a file has no name, and no path is given"));
             };
-            let bytes = part.map(|part| part.map_err(io::Error::other));
+            let bytes = part.map(|part| {
+                unknown.store(0, Ordering::Relaxed);
+                part.map_err(io::Error::other)
+            });
             told.push(upload.take(&path, bytes, false).await?);
         }
         if told.is_empty() {
@@ -238,6 +246,22 @@ fn patient(
         }
     });
     Box::pin(parts)
+}
+
+/// A form's body, which is given up when too much comes of which nobody can say what it is: the form
+/// would be kept in memory until a boundary comes.
+fn recognised(
+    body: impl Stream<Item = io::Result<Bytes>> + Send + Unpin + 'static,
+    unknown: Arc<AtomicUsize>,
+) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    body.map(move |part| {
+        let part = part?;
+        let bytes = unknown.fetch_add(part.len(), Ordering::Relaxed);
+        if bytes > MAX_UNKNOWN_BYTES {
+            return Err(io::Error::other("there is no boundary where one should be"));
+        }
+        Ok(part)
+    })
 }
 
 struct Upload<'a> {
@@ -302,6 +326,7 @@ fn open_to_write(
     }
     if let Some(parent) = path.parent() {
         root.make_directories(&parent)?;
+        root.directory_to_change(&parent)?;
     }
     let flags = OFlags::WRONLY | OFlags::CREATE;
     let mode = Mode::from_raw_mode(0o644);

@@ -93,6 +93,8 @@ pub(super) struct Keys {
     given: Vec<String>,
     path: PathBuf,
     read: Option<(Stamp, Vec<String>)>,
+    /// The file cannot be read now. It lets nobody in then, and ends nobody's sandboxes either.
+    unreadable: bool,
 }
 
 type Stamp = Option<(u64, SystemTime)>;
@@ -105,7 +107,12 @@ impl Keys {
             let problem = format!("a key of {} characters could be guessed", short.len());
             return Err(DaemonError::Place { path: "E2B_API_KEY".into(), problem });
         }
-        Ok(Self { given: given.iter().map(|key| hash(key)).collect(), path, read: None })
+        Ok(Self {
+            given: given.iter().map(|key| hash(key)).collect(),
+            path,
+            read: None,
+            unreadable: false,
+        })
     }
 
     /// Who has that key, by the name of the key.
@@ -113,14 +120,17 @@ impl Keys {
         let wanted = hash(key);
         self.refresh();
         // All are compared, so that the time it takes does not tell which one it is.
-        let found = self.all().fold(false, |found, known| same(known, &wanted) | found);
+        let given = self.given.len();
+        let usable = if self.unreadable { given } else { usize::MAX };
+        let known = self.all().take(usable);
+        let found = known.fold(false, |found, known| same(known, &wanted) | found);
         found.then(|| wanted[..ID_DIGITS].to_owned())
     }
 
     /// Whether somebody of that name still has a key.
     pub(super) fn is_known(&mut self, owner: &str) -> bool {
         self.refresh();
-        self.all().any(|known| known.starts_with(owner))
+        self.unreadable || self.all().any(|known| known.starts_with(owner))
     }
 
     fn all(&self) -> impl Iterator<Item = &String> {
@@ -130,15 +140,21 @@ impl Keys {
     fn refresh(&mut self) {
         let found = std::fs::metadata(&self.path).ok();
         let stamp = found.and_then(|found| Some((found.ino(), found.modified().ok()?)));
-        if self.read.as_ref().is_some_and(|(before, _)| *before == stamp) {
+        if !self.unreadable && self.read.as_ref().is_some_and(|(before, _)| *before == stamp) {
             return;
         }
-        // A file that cannot be read lets nobody in.
-        let records = read(&self.path).unwrap_or_else(|error| {
-            tracing::warn!(%error, "the keys cannot be read");
-            Vec::new()
-        });
-        self.read = Some((stamp, records.into_iter().map(|record| record.sha256).collect()));
+        match read(&self.path) {
+            Ok(records) => {
+                let hashes = records.into_iter().map(|record| record.sha256).collect();
+                (self.read, self.unreadable) = (Some((stamp, hashes)), false);
+            }
+            Err(error) => {
+                if !self.unreadable {
+                    tracing::warn!(%error, "the keys cannot be read");
+                }
+                self.unreadable = true;
+            }
+        }
     }
 }
 

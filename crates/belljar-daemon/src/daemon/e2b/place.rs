@@ -18,6 +18,10 @@ pub(super) const HOME: &str = "/home/user";
 pub(super) const TMP: &str = "/tmp";
 /// The longest path, as the kernel has it.
 const MAX_PATH_BYTES: usize = 4096;
+/// How often something is looked for while others rename what it is in.
+const MAX_TRIES: u32 = 1000;
+/// Directories that are open at the same time while all are counted.
+const MAX_WAITING: usize = 1000;
 /// Looking at more to find out how much there is would take too long.
 const MAX_COUNTED: u64 = 1_000_000;
 
@@ -54,7 +58,12 @@ pub(super) fn open(worker: &Path, id: &str) -> io::Result<Root> {
     let worker = rustix::fs::openat(CWD, worker, directory | OFlags::NOFOLLOW, Mode::empty())?;
     let path = Path::new(FOLDER).join(id);
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    Ok(Root(openat2(&worker, path, directory, Mode::empty(), resolve)?))
+    let root = openat2(&worker, path, directory, Mode::empty(), resolve)?;
+    // These are mounted by their names: nothing but directories may be there.
+    for top in [HOME, TMP] {
+        openat2(&root, &top[1..], directory, Mode::empty(), resolve)?;
+    }
+    Ok(Root(root))
 }
 
 impl Inside {
@@ -114,7 +123,9 @@ impl Root {
     /// Opens something below the root. Absolute links begin at the root.
     pub(super) fn open(&self, path: &Inside, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let mut tries = 0;
         loop {
+            tries += 1;
             // Nothing here makes anybody wait: a pipe without another end is no file. The kernel
             // takes no such flags for what is only a place.
             let quiet = OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -122,7 +133,7 @@ impl Root {
             let flags = flags | OFlags::CLOEXEC | quiet;
             match openat2(&self.0, path.relative(), flags, mode, resolve) {
                 // Somebody renames directories meanwhile.
-                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::AGAIN | Errno::INTR) if tries < MAX_TRIES => {}
                 other => return Ok(other?),
             }
         }
@@ -131,6 +142,22 @@ impl Root {
     /// A directory, to do something in it by name.
     pub(super) fn directory(&self, path: &Inside) -> io::Result<OwnedFd> {
         self.open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
+    }
+
+    /// A directory, to make, move or remove something in it. Wherever links on the way lead, what
+    /// stands for the home and for the temporary files stays what it is.
+    pub(super) fn directory_to_change(&self, path: &Inside) -> io::Result<OwnedFd> {
+        let identity = |directory: &OwnedFd| -> io::Result<(u64, u64)> {
+            let found = rustix::fs::fstat(directory)?;
+            Ok((found.st_dev, found.st_ino))
+        };
+        let directory = self.directory(path)?;
+        let found = identity(&directory)?;
+        let above = self.directory(&Inside("/home".to_owned()))?;
+        if [identity(&self.0)?, identity(&above)?].contains(&found) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        Ok(directory)
     }
 
     /// Makes a directory and those above it; how many were not there.
@@ -145,7 +172,7 @@ impl Root {
                     if !at.is_writable() {
                         return Err(io::ErrorKind::PermissionDenied.into());
                     }
-                    let parent = self.directory(&parent)?;
+                    let parent = self.directory_to_change(&parent)?;
                     match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
                         Ok(()) => made += 1,
                         Err(Errno::EXIST) => {}
@@ -161,7 +188,8 @@ impl Root {
         Ok(made)
     }
 
-    /// How many bytes are in it, as the disk counts them. No link is followed.
+    /// How many bytes are in it, as the disk counts them. No link is followed. What cannot be looked
+    /// at is more than may be.
     pub(super) fn used_bytes(&self) -> io::Result<u64> {
         let (mut bytes, mut counted) = (0_u64, 0_u64);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -181,13 +209,14 @@ impl Root {
                 let Ok(found) = rustix::fs::statat(&directory, name, link) else { continue };
                 bytes = bytes.saturating_add(u64::try_from(found.st_blocks).unwrap_or(0) * 512);
                 let kind = rustix::fs::FileType::from_raw_mode(found.st_mode);
-                if kind == rustix::fs::FileType::Directory
-                    && waiting.len() < 1000
-                    && let Ok(inner) = rustix::fs::openat(&directory, name, flags, Mode::empty())
-                {
-                    waiting.push(inner);
+                if kind == rustix::fs::FileType::Directory {
+                    match rustix::fs::openat(&directory, name, flags, Mode::empty()) {
+                        Ok(inner) => waiting.push(inner),
+                        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+                        Err(_) => return Ok(u64::MAX),
+                    }
                 }
-                if counted > MAX_COUNTED {
+                if counted > MAX_COUNTED || waiting.len() > MAX_WAITING {
                     return Ok(u64::MAX);
                 }
             }
@@ -250,5 +279,10 @@ mod tests {
         symlink("/etc", dir.path().join("e2b/two")).unwrap();
         assert!(open(dir.path(), "one").is_ok());
         assert!(open(dir.path(), "two").is_err());
+        // What is mounted of it, likewise.
+        let home = root_path(dir.path(), "one").join("home/user");
+        std::fs::remove_dir(&home).unwrap();
+        symlink("/etc", &home).unwrap();
+        assert!(open(dir.path(), "one").is_err());
     }
 }

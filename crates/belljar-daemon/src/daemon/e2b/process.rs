@@ -25,6 +25,9 @@ use super::registry::Sandbox;
 use super::{body, watch};
 use crate::agent::messages::{Command, Order, Size, Stream};
 
+/// A command with its arguments and variables, as it is kept to be listed.
+const MAX_COMMAND_BYTES: usize = 256 * 1024;
+const MAX_TAG_BYTES: usize = 256;
 const TIMEOUT_HEADER: &str = "connect-timeout-ms";
 /// How often something is told while nothing happens, unless the client wants it otherwise.
 const PING_SECONDS: u64 = 90;
@@ -189,6 +192,10 @@ async fn start(
     let told = json!({
         "cmd": config.cmd, "args": config.args, "envs": config.envs, "cwd": config.cwd,
     });
+    let tag_bytes = wanted.tag.as_ref().map_or(0, String::len);
+    if tag_bytes > MAX_TAG_BYTES || told.to_string().len() > MAX_COMMAND_BYTES {
+        return Err(Refusal::invalid("the command, its environment or its tag is too long"));
+    }
     let command = Command {
         program: wanted.process.cmd,
         args: wanted.process.args,
@@ -215,7 +222,10 @@ async fn start(
 
 /// A process has so much time.
 async fn end_after(commands: Arc<Commands>, pid: u32, limit: Duration) {
-    sleep(limit).await;
+    tokio::select! {
+        () = sleep(limit) => {}
+        () = commands.over.cancelled() => return,
+    }
     if commands.is_running(pid) {
         // Fails when everything has ended.
         let _ = commands.order(&Order::Signal { pid, signal: SIGKILL }).await;

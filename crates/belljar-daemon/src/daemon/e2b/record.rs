@@ -46,6 +46,8 @@ pub(super) struct Record {
 pub(super) enum Phase {
     Running,
     Paused,
+    /// It is being removed, and nothing of it is used any more.
+    Ended,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +82,15 @@ pub(super) struct Context {
 }
 
 impl Record {
+    /// Changes from one phase to another; whether it was in the one.
+    pub(super) fn become_instead(&mut self, from: Phase, to: Phase) -> bool {
+        let changes = self.phase == from;
+        if changes {
+            self.phase = to;
+        }
+        changes
+    }
+
     /// As the answer to a create, a connect or a fork.
     pub(super) fn sandbox(&self) -> Value {
         json!({
@@ -134,6 +145,7 @@ impl Phase {
         match self {
             Self::Running => "running",
             Self::Paused => "paused",
+            Self::Ended => "ended",
         }
     }
 }

@@ -231,6 +231,8 @@ impl E2b {
             return;
         }
         let _phase = sandbox.phase.lock().await;
+        // Whoever was let in before starts nothing any more.
+        sandbox.change(|record| record.phase = Phase::Ended);
         record::forget(&self.folder, &sandbox.id);
         self.silence(sandbox).await;
         let record = sandbox.record();
@@ -255,8 +257,7 @@ impl E2b {
     /// Whether it ran.
     pub(super) async fn pause(&self, sandbox: &Sandbox) -> bool {
         let _phase = sandbox.phase.lock().await;
-        let ran = sandbox
-            .change(|record| std::mem::replace(&mut record.phase, Phase::Paused) == Phase::Running);
+        let ran = sandbox.change(|record| record.become_instead(Phase::Running, Phase::Paused));
         if ran {
             self.silence(sandbox).await;
             record::keep(&self.folder, &sandbox.record());
@@ -267,8 +268,10 @@ impl E2b {
     /// Lets a paused one run again; whether it was paused.
     pub(super) async fn resume(&self, sandbox: &Sandbox, seconds: u64) -> bool {
         let _phase = sandbox.phase.lock().await;
-        let paused = sandbox
-            .change(|record| std::mem::replace(&mut record.phase, Phase::Running) == Phase::Paused);
+        let paused = sandbox.change(|record| record.become_instead(Phase::Paused, Phase::Running));
+        if !sandbox.is_running() {
+            return false;
+        }
         sandbox.give(seconds, !paused);
         record::keep(&self.folder, &sandbox.record());
         paused
@@ -276,7 +279,10 @@ impl E2b {
 
     pub(super) fn give_time(&self, sandbox: &Sandbox, seconds: u64) {
         sandbox.give(seconds, false);
-        record::keep(&self.folder, &sandbox.record());
+        let record = sandbox.record();
+        if record.phase != Phase::Ended {
+            record::keep(&self.folder, &record);
+        }
     }
 
     /// Removes something of a worker's directory, in its own time.

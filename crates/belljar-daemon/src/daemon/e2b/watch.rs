@@ -25,6 +25,8 @@ use super::place::{self, Inside, Root};
 use super::registry::{Sandbox, random};
 
 pub(super) const PING_HEADER: &str = "keepalive-ping-interval";
+/// More of them wait for the next look.
+const MAX_EVENTS_AT_ONCE: usize = 1000;
 /// How often something is told while nothing happens, unless the client wants it otherwise.
 const PING_SECONDS: u64 = 90;
 /// Events that wait for whoever watches; older ones are forgotten.
@@ -239,8 +241,17 @@ impl Looking {
                 () = end.cancelled() => return,
                 () = sleep(LOOK) => {}
             }
-            for (directory, name, kind) in self.read() {
-                self.tell(&seen, directory, &name, kind);
+            let seen = Arc::clone(&seen);
+            // What appears may be large, and is looked at by whoever may wait for a disk.
+            let looked = tokio::task::spawn_blocking(move || {
+                for (directory, name, kind) in self.read() {
+                    self.tell(&seen, directory, &name, kind);
+                }
+                self
+            });
+            match looked.await {
+                Ok(again) => self = again,
+                Err(_) => return,
             }
         }
     }
@@ -249,7 +260,8 @@ impl Looking {
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let mut reader = Reader::new(&self.kernel, &mut buffer);
         let mut events = Vec::new();
-        while let Ok(event) = reader.next() {
+        while events.len() < MAX_EVENTS_AT_ONCE || !reader.is_buffer_empty() {
+            let Ok(event) = reader.next() else { break };
             let name = event.file_name().and_then(|name| name.to_str().ok());
             events.push((event.wd(), name.unwrap_or_default().to_owned(), event.events()));
         }
