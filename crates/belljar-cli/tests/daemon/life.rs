@@ -142,7 +142,10 @@ fn a_socket_of_a_service_manager_is_used() {
     python.args(["-c", ACTIVATE]).arg(place.socket()).arg(start.get_program());
     python.args(start.get_args());
     for (name, value) in start.get_envs() {
-        python.env(name, value.unwrap());
+        match value {
+            Some(value) => python.env(name, value),
+            None => python.env_remove(name),
+        };
     }
     let Ok(child) = python.spawn() else {
         eprintln!("skipped: there is no python3 to be the service manager");
