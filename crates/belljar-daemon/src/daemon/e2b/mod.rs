@@ -5,6 +5,7 @@
 //! woken when they are used; its commands run in a jail that sees the same home.
 
 mod body;
+mod command_jail;
 mod commands;
 mod connect;
 mod contexts;
