@@ -62,6 +62,22 @@ fn a_sandbox_of_somebody_else_is_not_there() {
 }
 
 #[test]
+fn a_create_that_is_repeated_makes_one_sandbox() {
+    let server = Server::new(&[]);
+    let create = |key: &str, name: &str| {
+        let headers = [("X-API-KEY", key), ("Idempotency-Key", name)];
+        let (status, made) =
+            server.ask("POST /v2/sandboxes", &headers, br#"{"templateID":"base"}"#);
+        assert_eq!(status, 201, "{made}");
+        made
+    };
+    let first = create(KEY, "one");
+    assert_eq!(create(KEY, "one"), first);
+    assert_ne!(create(KEY, "two"), first);
+    assert_ne!(create(OTHER_KEY, "one"), first, "names are each owner's own");
+}
+
+#[test]
 fn paths_that_lead_out_lead_nowhere_and_those_inside_work() {
     let server = Server::new(&[]);
     let (id, token) = server.sandbox(KEY);

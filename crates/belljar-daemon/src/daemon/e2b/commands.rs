@@ -3,21 +3,20 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::E2b;
+use super::command_jail as jail;
 use super::connect::{Code, Refusal};
-use super::place::{self, HOME, Root, TMP};
+use super::place::{self, Root};
 use super::registry::Sandbox;
 use crate::agent::messages::{Command, MAX_LINE_BYTES, News, Order, Stream};
 
@@ -399,106 +398,5 @@ impl Watch {
         jail::end(jailed).await;
         commands.over.cancel();
         commands.all_over().await;
-    }
-}
-
-#[cfg(target_os = "linux")]
-mod jail {
-    use std::os::fd::OwnedFd;
-    use std::os::unix::net::UnixStream as StdStream;
-
-    use belljar_jail::{Descriptors, JailPlan, Jailed, Limits as JailLimits, MemoryRule};
-
-    use super::super::super::limits::Limits;
-    use super::{Arc, HOME, Path, TMP, UnixStream, io};
-
-    const PROGRAM: &str = "/belljar/belljar";
-    /// What fits in `/dev/shm`.
-    const SHARED_BYTES: u64 = 64 * 1024 * 1024;
-    const OPEN_FILES: u64 = 4096;
-
-    /// A jail that runs.
-    pub(super) struct Held(Jailed);
-
-    impl Held {
-        pub(super) fn memory_bytes(&self) -> u64 {
-            self.0.peak_memory_bytes().unwrap_or(0)
-        }
-    }
-
-    /// Ends it, and waits until it has ended.
-    pub(super) async fn end(held: Arc<Held>) {
-        let ended = tokio::task::spawn_blocking(move || {
-            held.0.kill();
-            // One whose end the system does not tell is ended when it is dropped.
-            let _ = held.0.wait();
-        });
-        if ended.await.is_err() {
-            tracing::error!("a jail was not ended in order");
-        }
-    }
-
-    pub(super) fn start(
-        program: &Path,
-        root: &Path,
-        limits: &Limits,
-    ) -> io::Result<(Held, UnixStream)> {
-        let (ours, theirs) = StdStream::pair()?;
-        let nowhere = || std::fs::File::options().write(true).open("/dev/null");
-        let descriptors = Descriptors {
-            protocol_out: OwnedFd::from(theirs.try_clone()?),
-            protocol_in: theirs.into(),
-            user_stdout: nowhere()?.into(),
-            user_stderr: nowhere()?.into(),
-        };
-        let plan = plan(program, root, limits);
-        let jailed = Jailed::spawn(&plan, descriptors).map_err(io::Error::other)?;
-        ours.set_nonblocking(true)?;
-        Ok((Held(jailed), UnixStream::from_std(ours)?))
-    }
-
-    /// It sees the sandbox's home and temporary files, and the system's programs.
-    fn plan(program: &Path, root: &Path, limits: &Limits) -> JailPlan {
-        let mut plan = JailPlan::new(PROGRAM);
-        plan.workspace = Some(root.join(&HOME[1..]));
-        plan.workspace_inside = HOME.into();
-        plan.directory = HOME.into();
-        plan.terminals = true;
-        plan.with_system();
-        plan.read_at(program, PROGRAM);
-        plan.write_at(root.join(&TMP[1..]), TMP);
-        plan.args = ["daemon", "agent"].map(str::to_owned).into();
-        plan.env.insert("LANG".to_owned(), "C.UTF-8".to_owned());
-        plan.limits = JailLimits {
-            memory_bytes: limits.e2b_command_memory_bytes,
-            memory_rule: MemoryRule::Group,
-            // The agent's threads are some as well.
-            max_processes: limits.e2b_processes.saturating_mul(4),
-            max_open_files: OPEN_FILES,
-            max_file_bytes: limits.e2b_disk_bytes,
-            tmp_bytes: SHARED_BYTES,
-            ..JailLimits::default()
-        };
-        plan
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod jail {
-    use super::super::super::limits::Limits;
-    use super::{Arc, Path, UnixStream, io};
-
-    pub(super) struct Held;
-
-    impl Held {
-        pub(super) fn memory_bytes(&self) -> u64 {
-            0
-        }
-    }
-
-    pub(super) async fn end(_: Arc<Held>) {}
-
-    pub(super) fn start(_: &Path, _: &Path, _: &Limits) -> io::Result<(Held, UnixStream)> {
-        Err(io::Error::other("there are no jails on this system"))
     }
 }

@@ -23,6 +23,8 @@ use super::registry::{DEFAULT_SECONDS, MAX_SECONDS, Wanted, shown};
 /// What is kept of a sandbox in memory and in its record, for its owner.
 const MAX_DESCRIBED_BYTES: usize = 64 * 1024;
 const KEY_HEADER: &str = "x-api-key";
+/// The same request once more has the same value here, and makes no second sandbox.
+const REPEATED_HEADER: &str = "idempotency-key";
 /// Sandboxes on one page of a list.
 const PAGE: usize = 100;
 /// The most that a page may be.
@@ -112,6 +114,11 @@ async fn create(
     Extension(Owner(owner)): Extension<Owner>,
     request: Request,
 ) -> Result<Response, Failure> {
+    let repeated = request.headers().get(REPEATED_HEADER).and_then(|it| it.to_str().ok());
+    let repeated = repeated.map(|it| (owner.clone(), it.to_owned()));
+    if let Some(made) = repeated.as_ref().and_then(|it| e2b.made_before(it)) {
+        return Ok(answer(StatusCode::CREATED, &made.record().sandbox()));
+    }
     let wanted: NewSandbox = body::json(&e2b.hub, request).await?;
     let not_here = [
         (wanted.mcp.is_some(), "mcp"),
@@ -143,7 +150,9 @@ async fn create(
         kind: Kind::Sandbox,
     };
     // To its end also when the client has gone: then it is known what there is.
+    let maker = Arc::clone(&e2b);
     let created = tokio::spawn(async move {
+        let e2b = maker;
         match e2b.snapshot_of(&wanted.owner, &wanted.template) {
             Some(snapshot) => e2b.create_from(&snapshot, wanted).await,
             None => {
@@ -154,6 +163,9 @@ async fn create(
     });
     let failed = |_| Failure::internal("the sandbox was not made in order");
     let sandbox = created.await.map_err(failed)??;
+    if let Some(repeated) = repeated {
+        e2b.note_made(repeated, &sandbox);
+    }
     Ok(answer(StatusCode::CREATED, &sandbox.record().sandbox()))
 }
 

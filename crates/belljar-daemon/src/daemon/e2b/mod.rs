@@ -5,6 +5,7 @@
 //! woken when they are used; its commands run in a jail that sees the same home.
 
 mod body;
+mod command_jail;
 mod commands;
 mod connect;
 mod contexts;
@@ -26,7 +27,7 @@ mod registry;
 mod time;
 mod watch;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -84,6 +85,8 @@ pub(super) struct E2b {
     /// Where records are.
     folder: PathBuf,
     slots_given: AtomicUsize,
+    /// What requests made that may come again: whose, by what name, and the sandbox.
+    made: Mutex<VecDeque<((String, String), String)>>,
     program: PathBuf,
     templates: BTreeMap<String, PathBuf>,
     interpreters: native::Interpreters,
@@ -130,6 +133,7 @@ impl E2b {
             registry: Registry::default(),
             folder,
             slots_given: AtomicUsize::new(0),
+            made: Mutex::default(),
             program: settings.program.clone(),
             templates: settings.templates.clone(),
             interpreters: native::Interpreters::default(),

@@ -23,6 +23,8 @@ const LOOK: Duration = Duration::from_millis(250);
 const ID_BYTES: usize = 10;
 /// Random bytes of its token.
 const TOKEN_BYTES: usize = 24;
+/// Requests of which it is known what they made.
+const MAX_REPEATED: usize = 1024;
 /// A sandbox that nobody gave a time ends after this.
 pub(super) const DEFAULT_SECONDS: u64 = 300;
 /// Nobody gets more at once.
@@ -209,6 +211,21 @@ impl E2b {
         let sandbox = Sandbox::new(record);
         self.registry.known().insert(sandbox.id.clone(), Arc::clone(&sandbox));
         Ok(sandbox)
+    }
+
+    /// What such a request has made before, if it is still there.
+    pub(super) fn made_before(&self, request: &(String, String)) -> Option<Arc<Sandbox>> {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, id) = made.iter().rev().find(|(known, _)| known == request)?;
+        self.registry.find(id)
+    }
+
+    pub(super) fn note_made(&self, request: (String, String), sandbox: &Sandbox) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.push_back((request, sandbox.id.clone()));
+        if made.len() > MAX_REPEATED {
+            made.pop_front();
+        }
     }
 
     /// Those that were there when the daemon ended last.
