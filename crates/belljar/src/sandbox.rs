@@ -12,6 +12,7 @@ use belljar_host::{Completions, Variable};
 use crate::CancelHandle;
 use crate::logging::SandboxLogger;
 use crate::snapshot::{Files, Snapshot};
+use crate::wasm::Links;
 
 /// What every sandbox has, whatever runs it.
 #[derive(Debug, Clone)]
@@ -137,6 +138,15 @@ pub trait Sandbox: Send {
     /// # Errors
     /// Outside a session, or when the workspace cannot be copied.
     fn fork(&mut self) -> Result<Box<dyn Sandbox>, SandboxError> {
+        Err(keeps_no_state("a fork"))
+    }
+
+    /// A fork without a name, whose tools, `input()` and lines are those of `links` instead of this
+    /// sandbox's.
+    ///
+    /// # Errors
+    /// As [`fork`](Self::fork).
+    fn fork_for(&mut self, _links: Links) -> Result<Box<dyn Sandbox>, SandboxError> {
         Err(keeps_no_state("a fork"))
     }
 

@@ -102,6 +102,15 @@ def test_a_cancelled_task_cancels_its_code() -> None:
     assert asyncio.run(cancelled()) < 10
 
 
+def test_a_cancel_does_not_hit_what_is_asked_for_next(make: Make) -> None:
+    sandbox = make(stream=True, policy=AGENT)
+    for number in range(100):
+        # It ends at about the moment when the cancel arrives.
+        with sandbox.stream(f"import time\nprint(1)\ntime.sleep({number} / 50_000)") as stream:
+            next(stream)
+        assert sandbox.execute(f"import time\ntime.sleep(0.01)\n{number}").value == number
+
+
 def test_destroy_ends_what_runs(make: Make) -> None:
     sandbox = make(policy=AGENT)
     with ThreadPoolExecutor(1) as pool:

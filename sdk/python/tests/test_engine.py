@@ -134,6 +134,16 @@ def test_sandboxes_that_are_forgotten_end(engine: Engine) -> None:
     assert kept.workspace.exists()
 
 
+def test_an_engine_that_is_forgotten_ends_its_process() -> None:
+    engine = Engine()
+    create_sandbox(engine=engine).execute("1")
+    pid = engine.pid
+    assert pid is not None
+    del engine
+    gc.collect()
+    assert eventually_dead(pid)
+
+
 def test_closing_an_engine_ends_its_process_and_what_runs() -> None:
     engine = Engine()
     sandbox = create_sandbox(engine=engine)
@@ -170,6 +180,7 @@ def script(body: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=timeout,
         check=False,
+        start_new_session=True,
     )
 
 
@@ -269,7 +280,8 @@ def test_ctrl_c_cancels_the_code_and_the_session_lives_on() -> None:
         """
         import signal
         sandbox = create_sandbox(policy=ExecutionPolicy.agent()); sandbox.initialize()
-        threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+        # As a terminal does it: everybody in the group hears of it.
+        threading.Timer(0.5, os.killpg, [os.getpgrp(), signal.SIGINT]).start()
         started = time.monotonic()
         try:
             sandbox.execute("while True: pass")

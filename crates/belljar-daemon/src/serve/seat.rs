@@ -248,14 +248,6 @@ impl Host {
     }
 
     fn fork(&mut self, id: &Id) -> Result<(), RpcError> {
-        // Not the sandbox's own fork: that one would tell and ask in its parent's name.
-        let snapshot = self.guest.sandbox.snapshot(Files::With).map_err(|error| match error {
-            SandboxError::NotInSession { .. } => {
-                failed(&SandboxError::NotInSession { wanted: "a fork".to_owned() })
-            }
-            other => failed(&other),
-        })?;
-        let params = self.guest.fork_params();
         let room = Room {
             number: self.room.seats.reserve()?,
             offer: self.room.offer.clone(),
@@ -264,11 +256,8 @@ impl Host {
             snapshots: Arc::clone(&self.room.snapshots),
             seats: Arc::clone(&self.room.seats),
         };
-        start(room, id.clone(), move |room| {
-            let mut guest = setup::make(room, params)?;
-            guest.sandbox.restore(&snapshot)?;
-            Ok(guest)
-        })
+        let guest = caught(|| setup::fork(&mut self.guest, &room).map_err(|error| failed(&error)))?;
+        start(room, id.clone(), move |_| Ok(guest))
     }
 
     fn snapshot(&mut self, params: SnapshotParams) -> Result<Snapshotted, RpcError> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar::wasm::Links;
 use belljar::{
     ExecutionPolicy, Field, LineSink, PolicyLayer, Sandbox, SandboxConfig, SandboxError, Session,
     SessionStore, Tools, create_sandbox, workspace,
@@ -26,7 +27,7 @@ pub(super) struct Guest {
 
 impl Guest {
     /// What a fork is made from: the same, without a name and in a workspace of its own.
-    pub(super) fn fork_params(&self) -> CreateParams {
+    fn fork_params(&self) -> CreateParams {
         let mut params = CreateParams { session: None, workspace: None, ..self.params.clone() };
         params.policy.remove(Field::MountHostDir.name());
         if let Some(session) = &self.session {
@@ -47,7 +48,8 @@ pub(super) fn make(room: &Room, params: CreateParams) -> Result<Guest, SandboxEr
     let temporary = (session.is_none() && !named)
         .then(|| workspace::temporary(backend, &docker))
         .transpose()?;
-    let mut config = SandboxConfig {
+    let Links { tools, input, on_stdout, on_stderr } = links(room, &params, session.as_ref())?;
+    let config = SandboxConfig {
         runtime: params.language,
         backend,
         docker,
@@ -59,21 +61,24 @@ pub(super) fn make(room: &Room, params: CreateParams) -> Result<Guest, SandboxEr
         python: params.python.clone(),
         index_url: params.index_url.clone(),
         use_worker: params.use_worker,
-        tools: tools(room, &params, session.as_ref())?,
+        tools,
+        on_input: input,
+        on_stdout,
+        on_stderr,
         ..SandboxConfig::default()
     };
-    if params.stream {
-        config.on_stdout = Some(lines(room, STDOUT));
-        config.on_stderr = Some(lines(room, STDERR));
-    }
-    if params.input {
-        config.on_input = Some(input(room));
-    }
     let sandbox = match &session {
         Some(session) => session.wake(&config)?,
         None => create_sandbox(&config)?,
     };
     Ok(Guest { sandbox, session, _temporary: temporary, params })
+}
+
+/// A guest that goes on from where another is, and tells and asks in its own name.
+pub(super) fn fork(parent: &mut Guest, room: &Room) -> Result<Guest, SandboxError> {
+    let params = parent.fork_params();
+    let sandbox = parent.sandbox.fork_for(links(room, &params, None)?)?;
+    Ok(Guest { sandbox, session: None, _temporary: None, params })
 }
 
 /// The session of that name, or a new one.
@@ -107,6 +112,19 @@ fn open(
     session.defer(&params.deferred_tools);
     session.follow(policy);
     Ok(session)
+}
+
+fn links(
+    room: &Room,
+    params: &CreateParams,
+    session: Option<&Session>,
+) -> Result<Links, SandboxError> {
+    Ok(Links {
+        tools: tools(room, params, session)?,
+        input: params.input.then(|| input(room)),
+        on_stdout: params.stream.then(|| lines(room, STDOUT)),
+        on_stderr: params.stream.then(|| lines(room, STDERR)),
+    })
 }
 
 fn tools(

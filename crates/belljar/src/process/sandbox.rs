@@ -425,6 +425,10 @@ impl Sandbox for ProcessSandbox {
         Err(cannot_be_saved(self.launcher.backend()))
     }
 
+    fn fork_for(&mut self, _: crate::wasm::Links) -> Result<Box<dyn Sandbox>, SandboxError> {
+        Err(cannot_be_saved(self.launcher.backend()))
+    }
+
     fn destroy(&mut self) -> Result<(), SandboxError> {
         self.session = None;
         Ok(())

@@ -200,8 +200,30 @@ impl DaemonSandbox {
         }
     }
 
+    fn fork_as(
+        &mut self,
+        links: Links,
+        id: Option<String>,
+    ) -> Result<Box<dyn Sandbox>, SandboxError> {
+        self.in_session("a fork")?;
+        let place = self.furnished()?;
+        let workspace = self.mirror.as_ref().map(|mirror| copied(mirror.root())).transpose()?;
+        let params = SandboxParams { sandbox: place.sandbox };
+        let created: Created =
+            place.ask(FORK, &params).map_err(|error| self.refused(&place, error))?;
+        let connection = Arc::clone(&place.connection);
+        let fork = Place { connection, sandbox: created.sandbox };
+        Ok(Box::new(self.beside(fork, workspace, links, id)))
+    }
+
     /// A sandbox of its own kind at another place.
-    fn beside(&self, place: Place, workspace: Option<TempDir>) -> Self {
+    fn beside(
+        &self,
+        place: Place,
+        workspace: Option<TempDir>,
+        links: Links,
+        session_id: Option<String>,
+    ) -> Self {
         let mut plan = self.plan.clone();
         if let (Some(workspace), Some(mount)) = (&workspace, plan.mounts.first_mut()) {
             plan.workspace = workspace.path().to_owned();
@@ -212,9 +234,9 @@ impl DaemonSandbox {
             socket: self.socket.clone(),
             home: self.home.clone(),
             params: CreateParams { session: None, ..self.params.clone() },
-            listener: Listener::new(&self.links, &plan.policy),
-            links: self.links.clone(),
-            session_id: self.session_id.clone(),
+            listener: Listener::new(&links, &plan.policy),
+            links,
+            session_id,
             cancel: CancelHandle::default(),
             state: State { place: Some(Arc::new(place)), in_session: true },
             mirror: workspace.as_ref().map(|workspace| Mirror::new(workspace.path(), true)),
@@ -398,15 +420,11 @@ impl Sandbox for DaemonSandbox {
     }
 
     fn fork(&mut self) -> Result<Box<dyn Sandbox>, SandboxError> {
-        self.in_session("a fork")?;
-        let place = self.furnished()?;
-        let workspace = self.mirror.as_ref().map(|mirror| copied(mirror.root())).transpose()?;
-        let params = SandboxParams { sandbox: place.sandbox };
-        let created: Created =
-            place.ask(FORK, &params).map_err(|error| self.refused(&place, error))?;
-        let connection = Arc::clone(&place.connection);
-        let fork = Place { connection, sandbox: created.sandbox };
-        Ok(Box::new(self.beside(fork, workspace)))
+        self.fork_as(self.links.clone(), self.session_id.clone())
+    }
+
+    fn fork_for(&mut self, links: Links) -> Result<Box<dyn Sandbox>, SandboxError> {
+        self.fork_as(links, None)
     }
 
     fn destroy(&mut self) -> Result<(), SandboxError> {

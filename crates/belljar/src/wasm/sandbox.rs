@@ -165,6 +165,21 @@ impl<L: Language> WasmSandbox<L> {
         }
     }
 
+    fn fork_as(
+        &mut self,
+        links: Links,
+        id: Option<String>,
+    ) -> Result<Box<dyn Sandbox>, SandboxError> {
+        let (session, _) = self.session("a fork")?;
+        let (frozen, cells) = (session.freeze()?, session.cells());
+        let workspace = self.fork_directories.take()?;
+        workspace_files::copy(&self.base.workspace, workspace.path())?;
+        let mut fork = Self { links, session_id: id.clone(), ..self.beside(workspace) };
+        let host = load(&mut fork.host, &fork.plan, &fork.cache_dir, &fork.cancel, &fork.links)?;
+        fork.session = Some(Session::continue_from(host, id, &frozen, cells)?);
+        Ok(Box::new(fork))
+    }
+
     /// A sandbox of its own kind with another workspace, which it owns.
     fn beside(&self, workspace: ForkDirectory) -> Self {
         let mut plan = self.plan.clone();
@@ -312,15 +327,11 @@ impl<L: Language> Sandbox for WasmSandbox<L> {
     }
 
     fn fork(&mut self) -> Result<Box<dyn Sandbox>, SandboxError> {
-        let (session, _) = self.session("a fork")?;
-        let (frozen, cells) = (session.freeze()?, session.cells());
-        let workspace = self.fork_directories.take()?;
-        workspace_files::copy(&self.base.workspace, workspace.path())?;
-        let mut fork = self.beside(workspace);
-        let host = load(&mut fork.host, &fork.plan, &fork.cache_dir, &fork.cancel, &fork.links)?;
-        let id = fork.session_id.clone();
-        fork.session = Some(Session::continue_from(host, id, &frozen, cells)?);
-        Ok(Box::new(fork))
+        self.fork_as(self.links.clone(), self.session_id.clone())
+    }
+
+    fn fork_for(&mut self, links: Links) -> Result<Box<dyn Sandbox>, SandboxError> {
+        self.fork_as(links, None)
     }
 
     fn destroy(&mut self) -> Result<(), SandboxError> {

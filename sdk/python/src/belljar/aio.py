@@ -14,7 +14,7 @@ from typing_extensions import Self, Unpack
 from .calls import Event, LoopCall
 from .connection import Connection
 from .errors import CallbackError, ConnectionLostError, InvalidRequestError, SandboxError
-from .guest import MAX_IN_FLIGHT, Ask, Guest, Options, PathLike, Steps
+from .guest import MAX_IN_FLIGHT, STOPPING_SECONDS, Ask, Guest, Options, PathLike, Steps
 from .logger import SandboxLogger
 from .models import FileEntry, GuestError, RuntimeType, SandboxResult, ToolCall
 from .options import SandboxOptions, host_of, read_options
@@ -245,7 +245,7 @@ class AsyncExecutionStream(AsyncIterator[OutputLine]):
 
     async def _follow(self, steps: Steps[SandboxResult]) -> AsyncGenerator[OutputLine, None]:
         connection = await self._sandbox._open()
-        call = _sent(self._sandbox, connection, next(steps))
+        call = await _sent(self._sandbox, connection, next(steps))
         try:
             while True:
                 stream, what = await call.next_event()
@@ -290,7 +290,7 @@ async def _converse(sandbox: AsyncSandbox, connection: Connection, steps: Steps[
 
 async def _answer(sandbox: AsyncSandbox, connection: Connection, ask: Ask) -> Any:
     async with sandbox._in_loop().turns:
-        call = _sent(sandbox, connection, ask)
+        call = await _sent(sandbox, connection, ask)
         try:
             outcome = await _waited(sandbox, connection, call)
         except BaseException:
@@ -300,7 +300,9 @@ async def _answer(sandbox: AsyncSandbox, connection: Connection, ask: Ask) -> An
     return _checked(sandbox, outcome)
 
 
-def _sent(sandbox: AsyncSandbox, connection: Connection, ask: Ask) -> LoopCall:
+async def _sent(sandbox: AsyncSandbox, connection: Connection, ask: Ask) -> LoopCall:
+    while connection.is_stopping(sandbox._guest.number):  # noqa: ASYNC110, a thread ends it
+        await asyncio.sleep(STOPPING_SECONDS)
     call = LoopCall()
     runs_in = sandbox._guest.number if ask.runs else None
     connection.send(call, ask.method, ask.params, runs_in=runs_in)

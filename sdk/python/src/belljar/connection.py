@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from queue import Empty
@@ -75,9 +75,10 @@ class Connection:
                 stdout=subprocess.PIPE,
                 stderr=self._words,
                 bufsize=0,
+                # No session of its own: it would be scheduled apart from this program, and every
+                # call would wait on a busy machine. Ctrl-C does not reach it, for it leaves our
+                # process group by itself.
                 env=None if env is None else dict(env),
-                # Ctrl-C is for this program, which decides what becomes of the code.
-                start_new_session=True,
             )
         except OSError as error:
             self._words.close()
@@ -95,6 +96,8 @@ class Connection:
         self._books = threading.Lock()
         self._calls: dict[int, Call] = {}
         self._running: dict[int, deque[Call]] = {}
+        #: How many are about to cancel what runs in a sandbox.
+        self._stopping: Counter[int] = Counter()
         #: Whom the tools of a sandbox belong to.
         self.hosts: WeakValueDictionary[int, Host] = WeakValueDictionary()
         #: Sandboxes that were forgotten without being destroyed.
@@ -164,23 +167,36 @@ class Connection:
         with self._books:
             return list(self._running.get(sandbox, ()))
 
+    def is_stopping(self, sandbox: int) -> bool:
+        """Whether a cancel may be on its way, which would hit what is asked for next."""
+        return sandbox in self._stopping
+
     def stop(self, sandbox: int, calls: Iterable[Call]) -> None:
         """Cancels until these have ended."""
-        deadline = time.monotonic() + _CANCEL_SECONDS
-        calls = [call for call in calls if not call.ended]
-        while calls and self.is_alive and time.monotonic() < deadline:
-            try:
-                self.send(Forgotten(), "cancel", {"sandbox": sandbox})
-            except SandboxError:
-                return
-            time.sleep(_CANCEL_AGAIN_SECONDS)
-            calls = [call for call in calls if not call.ended]
+        with self._books:
+            self._stopping[sandbox] += 1
+        self._insist(sandbox, list(calls))
 
     def stop_soon(self, call: Call) -> None:
         """The same without waiting for it."""
         sandbox = call.runs_in
         if sandbox is not None and not call.ended:
-            _in_background(lambda: self.stop(sandbox, [call]))
+            with self._books:
+                self._stopping[sandbox] += 1
+            _in_background(lambda: self._insist(sandbox, [call]))
+
+    def _insist(self, sandbox: int, calls: list[Call]) -> None:
+        deadline = time.monotonic() + _CANCEL_SECONDS
+        try:
+            while not all(call.ended for call in calls) and time.monotonic() < deadline:
+                self.send(Forgotten(), "cancel", {"sandbox": sandbox})
+                time.sleep(_CANCEL_AGAIN_SECONDS)
+        except SandboxError:
+            # The process is gone, and with it what was to be stopped.
+            return
+        finally:
+            with self._books:
+                self._stopping -= Counter([sandbox])
 
     def close(self) -> None:
         """Ends the process and waits until it has ended. What runs is cancelled."""
@@ -194,6 +210,10 @@ class Connection:
             self._process.kill()
             self._process.wait()
         self._collect()
+
+    def close_soon(self) -> None:
+        """The same without waiting for it."""
+        _in_background(self.close)
 
     def leave_to_parent(self) -> None:
         """After a fork: the process is the parent's, and ends when the parent's pipe does."""

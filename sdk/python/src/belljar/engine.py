@@ -66,6 +66,12 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        # Nobody has it any more, neither have sandboxes. A constructor that failed left nothing.
+        connection = getattr(self, "_connection", None)
+        if connection is not None and connection.is_alive:
+            connection.close_soon()
+
     def _after_fork(self) -> None:
         self._lock = threading.Lock()
         self._connection = None

@@ -37,6 +37,9 @@ PathLike = Union[str, os.PathLike[str]]
 #: Requests of one sandbox that wait at the server; it takes 64. More wait here.
 MAX_IN_FLIGHT = 48
 
+#: How often whoever has something to ask looks whether a cancel is over that was not meant for it.
+STOPPING_SECONDS = 0.002
+
 
 class Ask(NamedTuple):
     """A request to be made."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from .base import BaseSandbox
 from .calls import BlockingCall, Event
 from .connection import Connection
 from .errors import CallbackError, ConnectionLostError, InvalidRequestError, SandboxError
-from .guest import MAX_IN_FLIGHT, Ask, Guest, Options, PathLike, Steps
+from .guest import MAX_IN_FLIGHT, STOPPING_SECONDS, Ask, Guest, Options, PathLike, Steps
 from .logger import SandboxLogger
 from .models import FileEntry, GuestError, RuntimeType, SandboxResult, ToolCall
 from .options import SandboxOptions, host_of, read_options
@@ -322,6 +323,8 @@ def _answer(sandbox: Sandbox, connection: Connection, ask: Ask) -> Any:
 
 
 def _sent(sandbox: Sandbox, connection: Connection, ask: Ask) -> BlockingCall:
+    while connection.is_stopping(sandbox._guest.number):
+        time.sleep(STOPPING_SECONDS)
     call = BlockingCall()
     runs_in = sandbox._guest.number if ask.runs else None
     connection.send(call, ask.method, ask.params, runs_in=runs_in)
