@@ -1,6 +1,7 @@
 // What the tests share.
 
 import { execFileSync } from "node:child_process";
+import { EventEmitter, once } from "node:events";
 import {
   chmodSync,
   cpSync,
@@ -22,6 +23,17 @@ export async function session(config: REPLConfig = {}, context: unknown = null):
   const sandbox = await createSandbox(config);
   await sandbox.initialize(context);
   return sandbox;
+}
+
+/** Runs until the code has printed something, then does what is asked, and gives the result. */
+export async function meanwhile(config: REPLConfig, code: string, act: (sandbox: ISandbox) => unknown) {
+  const printed = new EventEmitter();
+  const sandbox = await session({ ...config, onStdout: () => printed.emit("line") });
+  const started = once(printed, "line");
+  const running = sandbox.execute(code);
+  await started;
+  await act(sandbox);
+  return { sandbox, execution: await running };
 }
 
 /** Pyodide as npm has installed it beside the package. */

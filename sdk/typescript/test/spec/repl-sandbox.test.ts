@@ -4,7 +4,6 @@
 // what concerns the worker, its interrupt buffer and where Pyodide is loaded from runs on Pyodide.
 
 import assert from "node:assert/strict";
-import { EventEmitter, once } from "node:events";
 import { existsSync, lstatSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
@@ -25,6 +24,7 @@ import {
 import {
   children,
   Daemon,
+  meanwhile,
   privateBytes,
   PYODIDE,
   PYODIDE_FOLDER,
@@ -43,17 +43,6 @@ const native = await backendStatus("native");
 const jailed = { skip: native.available ? false : native.reason };
 
 after(shutdown);
-
-/** Runs until the code has printed something, then does what is asked, and gives the result. */
-async function meanwhile(config: REPLConfig, code: string, act: (sandbox: ISandbox) => unknown) {
-  const printed = new EventEmitter();
-  const sandbox = await session({ ...config, onStdout: () => printed.emit("line") });
-  const started = once(printed, "line");
-  const running = sandbox.execute(code);
-  await started;
-  await act(sandbox);
-  return { sandbox, execution: await running };
-}
 
 describe("Requirement: Sandbox Lifecycle", () => {
   test("Scenario: Initialize with context", async () => {
