@@ -68,12 +68,11 @@ fn lints() -> anyhow::Result<()> {
 /// the tests are built.
 fn tests() -> anyhow::Result<()> {
     let (engine, built) = std::thread::scope(|scope| {
-        let engine = scope.spawn(engine);
-        let built = cargo(&["test", "--workspace", "--no-run"]);
-        (engine.join(), built)
+        let built = scope.spawn(|| cargo(&["test", "--workspace", "--no-run"]));
+        // In this thread: the engine ends with the thread that has started it.
+        (engine(), built.join())
     });
-    built?;
-    let engine = engine.unwrap_or_else(|_| bail!("it cannot be started"));
+    built.unwrap_or_else(|_| bail!("the tests were not built"))?;
     let mut tests = command(&["test", "--workspace"]);
     match &engine {
         Ok(Some(engine)) => drop(tests.env(docker::VARIABLE, engine.address())),
