@@ -375,6 +375,45 @@ fn nonsense_gets_an_error_and_the_connection_lives_on() {
 }
 
 #[test]
+fn a_request_that_nests_too_deeply_is_refused_under_its_id_and_one_that_does_not_is_served() {
+    let mut client = Client::new();
+    let sandbox = client.create(json!({}));
+    let initialize = |id: u64, levels: usize| {
+        let context = "[".repeat(levels) + &"]".repeat(levels);
+        let params = format!(r#"{{"sandbox":{sandbox},"context":{context}}}"#);
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{params}}}"#)
+    };
+    client.write(&initialize(501, 99));
+    let refused = client.hear();
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(501), &json!(-32600)));
+    client.write(&initialize(502, 30));
+    let served = client.hear();
+    assert_eq!((&served["id"], served.get("error")), (&json!(502), None));
+}
+
+#[test]
+fn a_workspace_is_gone_when_its_sandbox_is_said_to_have_ended() {
+    let mut client = Client::new();
+    let created = client.ask("create", json!({}));
+    let workspace = std::path::Path::new(created["workspace"].as_str().unwrap());
+    assert!(workspace.is_dir());
+    client.ask("destroy", json!({"sandbox": created["sandbox"]}));
+    assert!(!workspace.exists());
+}
+
+#[test]
+fn code_can_do_without_the_workspace_on_its_search_path() {
+    let mut client = Client::new();
+    let sandbox = client.create(json!({}));
+    let write = "open('beside.py', 'w').write('x = 1')";
+    assert_eq!(client.execute(sandbox, write)["status"], "ok");
+    let import = "import beside\nprint(beside.x)";
+    assert_eq!(client.execute(sandbox, import)["stdout"], "1\n");
+    let without = json!({"sandbox": sandbox, "code": import, "inject_setup": false});
+    assert_eq!(client.ask("execute", without)["error"]["name"], "ModuleNotFoundError");
+}
+
+#[test]
 fn a_client_that_vanishes_leaves_nothing_behind() {
     let mut client = Client::new();
     let created = client.ask("create", json!({"tools": ["never"]}));

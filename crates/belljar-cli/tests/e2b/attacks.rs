@@ -138,6 +138,19 @@ fn uploads_that_are_too_long_or_broken_are_refused() {
 }
 
 #[test]
+fn metadata_that_would_fill_the_daemon_is_refused_and_some_is_kept() {
+    let server = Server::new(&[]);
+    let headers = [("X-API-KEY", KEY), ("Content-Type", "application/json")];
+    let create = |bytes: usize| {
+        let body = format!(r#"{{"templateID":"base","metadata":{{"a":"{}"}}}}"#, "x".repeat(bytes));
+        server.ask("POST /v2/sandboxes", &headers, body.as_bytes())
+    };
+    let (status, told) = create(100_000);
+    assert!(status == 400 && told.contains("65536 bytes"), "{status}: {told}");
+    assert_eq!(create(1000).0, 201);
+}
+
+#[test]
 fn frames_that_are_none_are_refused_and_the_sandbox_lives_on() {
     let server = Server::new(&[]);
     let (id, token) = server.sandbox(KEY);

@@ -389,3 +389,28 @@ impl Write for Bounded {
         self.file.flush()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_form_without_a_boundary_is_not_kept_and_one_with_parts_has_no_end() {
+        let taken = |recognises: bool| {
+            let unknown = Arc::new(AtomicUsize::new(0));
+            let chunks = (0..8).map(|_| Ok(Bytes::from(vec![b'x'; MAX_UNKNOWN_BYTES / 2])));
+            let mut body = recognised(stream::iter(chunks), Arc::clone(&unknown));
+            let mut taken = 0;
+            while let Some(Some(Ok(_))) = body.next().now_or_never() {
+                taken += 1;
+                if recognises {
+                    unknown.store(0, Ordering::Relaxed);
+                }
+            }
+            taken
+        };
+        assert_eq!((taken(false), taken(true)), (3, 8));
+    }
+}

@@ -120,9 +120,8 @@ impl Keys {
         let wanted = hash(key);
         self.refresh();
         // All are compared, so that the time it takes does not tell which one it is.
-        let given = self.given.len();
-        let usable = if self.unreadable { given } else { usize::MAX };
-        let known = self.all().take(usable);
+        // Those that were given come first.
+        let known = self.all().take(if self.unreadable { self.given.len() } else { usize::MAX });
         let found = known.fold(false, |found, known| same(known, &wanted) | found);
         found.then(|| wanted[..ID_DIGITS].to_owned())
     }
@@ -226,6 +225,29 @@ mod tests {
         assert!(!revoke_key(&home, &record.id).unwrap());
         assert_eq!(keys.owner(&key), None);
         assert!(!keys.is_known(&record.id));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_lets_nobody_in_and_ends_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path());
+        let (record, key) = new_key(&home, "").unwrap();
+        let path = key_path(&home);
+        let given = "e2b_0123456789abcdef";
+        let mut keys = Keys::new(&[given.to_owned()], path.clone()).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        assert!(keys.owner(&key).is_some());
+        std::fs::write(&path, "half of").unwrap();
+        std::fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(SystemTime::UNIX_EPOCH)
+            .unwrap();
+        assert_eq!(keys.owner(&key), None);
+        assert!(keys.owner(given).is_some() && keys.is_known(&record.id));
+        std::fs::write(&path, whole).unwrap();
+        assert!(keys.owner(&key).is_some() && !keys.is_known("nobody"));
     }
 
     #[test]
