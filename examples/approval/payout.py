@@ -4,7 +4,7 @@ import asyncio
 requests = [{"to": "Ann", "amount": 120}, {"to": "Bob", "amount": 99_000}]
 print(f"asking for {len(requests)} decisions")
 
-decisions = await asyncio.gather(*(approve.aio(request) for request in requests))
+decisions = await asyncio.gather(*(approve(request) for request in requests))
 
 paid = 0
 for request, decision in zip(requests, decisions):

@@ -25,7 +25,7 @@ with create_sandbox(tools=[orders_of, approve]) as sandbox:
     result = sandbox.execute(
         "import asyncio\n"
         "totals = {name: sum(orders_of(name)) for name in ('Ann', 'Bob')}\n"
-        "allowed = await asyncio.gather(*(approve.aio(total) for total in totals.values()))\n"
+        "allowed = await asyncio.gather(*(approve(total) for total in totals.values()))\n"
         "print(totals, allowed)"
     )
     print(result.stdout, result.meta.tools.calls)

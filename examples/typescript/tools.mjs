@@ -20,7 +20,7 @@ const sandbox = await createSandbox({
 
 const { stdout } = await sandbox.execute(`
 import asyncio
-print(await asyncio.gather(price.aio("apple"), price.aio("pear")))
+print(await asyncio.gather(price("apple"), price("pear")))
 try:
     price("plum")
 except Exception as error:

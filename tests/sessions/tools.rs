@@ -130,6 +130,12 @@ fn several_awaited_run_at_the_same_time() {
     let mut session = meeting(3).session();
     for code in [
         "import asyncio\nawait asyncio.gather(*(meet.aio(n) for n in range(3)))",
+        "await asyncio.gather(meet(0), meet(1), meet(2))",
+        "await asyncio.gather(*(meet(n) for n in range(3)))",
+        "calls = [meet(n) for n in range(3)]\nawait asyncio.gather(*calls)",
+        "await asyncio.gather(*map(meet, range(3)))",
+        "async with asyncio.TaskGroup() as g: ts = [g.create_task(meet(n)) for n in range(3)]\n\
+         [t.result() for t in ts]",
         "async def one(n): return await meet(n)\nawait asyncio.gather(*map(one, range(3)))",
         "async def all(): return await asyncio.gather(*map(one, range(3)))\nasyncio.run(all())",
         "tasks = [asyncio.create_task(one(n)) for n in range(3)]\n[await task for task in tasks]",

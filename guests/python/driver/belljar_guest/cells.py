@@ -8,7 +8,7 @@ from inspect import CO_COROUTINE
 
 from _belljar_host import DRIVER, USER, compile_cell, phase
 
-from . import calls, display, errors, hygiene, interrupts, sources
+from . import awaiting, calls, display, errors, hygiene, interrupts, sources
 from .loop import Run
 from .wire import encode_own
 
@@ -31,6 +31,7 @@ def run(source, filename, want_value):
     try:
         sources.remember(source, filename)
         body, expression = compile_cell(source, filename, want_value)
+        awaiting.look_at(source, filename)
         interrupts.check()
         if not body.co_flags & CO_COROUTINE:
             eval(body, __main__.__dict__)

@@ -7,7 +7,7 @@ import opcode
 from asyncio import events, gather
 from sys import _getframe
 
-from . import api, calls, interrupts, utilities
+from . import api, awaiting, calls, interrupts, utilities
 from .loop import session_loop
 
 # Calling instruction -> bytes from its start to the next instruction, which lies behind its cache.
@@ -18,11 +18,13 @@ _AFTER_CALL = {
 _GET_AWAITABLE = opcode.opmap["GET_AWAITABLE"]
 
 
-def _is_awaited(frame):
-    """Whether what this frame calls right now is awaited right after."""
+def _wanted_as(frame):
+    """None when what this frame calls right now shall block; else what makes a future what is awaited."""
     code, at = frame.f_code.co_code, frame.f_lasti
     after = at + _AFTER_CALL.get(code[at], len(code))
-    return after < len(code) and code[after] == _GET_AWAITABLE
+    if after < len(code) and code[after] == _GET_AWAITABLE:
+        return awaiting.itself
+    return awaiting.wanted_as(frame)
 
 
 def _current_loop():
@@ -40,8 +42,9 @@ class Tool(calls.HostFunction):
         return f"<tool {self._name}>"
 
     def __call__(self, /, *args, **kwargs):
-        if _is_awaited(_getframe(1)):
-            return self.aio(*args, **kwargs)
+        wanted = _wanted_as(_getframe(1))
+        if wanted is not None:
+            return wanted(self.aio(*args, **kwargs))
         return calls.call(self._name, args, kwargs)
 
     def aio(self, /, *args, **kwargs):
@@ -53,10 +56,10 @@ class ContextTool(Tool):
     """rlm_query: works on `context` unless it is given something else."""
 
     def __call__(self, task, ctx=None):
-        args = (task, _context_or(ctx))
-        if _is_awaited(_getframe(1)):
-            return calls.begin(self._name, args, {}, calls.ToolFuture(_current_loop()))
-        return calls.call(self._name, args, {})
+        wanted = _wanted_as(_getframe(1))
+        if wanted is not None:
+            return wanted(self.aio(task, ctx))
+        return calls.call(self._name, (task, _context_or(ctx)), {})
 
     def aio(self, task, ctx=None):
         """Begins the call and gives an asyncio future of its result."""
@@ -78,8 +81,9 @@ class BatchTool(calls.HostFunction):
     __repr__ = Tool.__repr__
 
     def __call__(self, items):
-        if _is_awaited(_getframe(1)):
-            return self.aio(items)
+        wanted = _wanted_as(_getframe(1))
+        if wanted is not None:
+            return wanted(self.aio(items))
         slots = []
         try:
             for args in self._each(items):
@@ -151,6 +155,7 @@ def offer(names):
         shelf[name] = tool
         if namespace.setdefault(name, tool) is not tool and namespace[name] is _offered.get(name):
             namespace[name] = tool
+    awaiting.active = bool(wanted)
     if wanted:
         utilities.introduce()
     _offered.clear()

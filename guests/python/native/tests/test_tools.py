@@ -7,6 +7,22 @@ import unittest
 from harness import DriverTest
 
 
+AWAITED_BY_ASYNCIO = (
+    "await asyncio.gather(slow(0), slow(1))",
+    "await asyncio.gather(*(slow(n) for n in numbers))",
+    "await asyncio.gather(*[slow(n) for n in numbers])",
+    "await asyncio.gather(*map(slow, numbers))",
+    "calls = [slow(n) for n in numbers]\nawait asyncio.gather(*calls)",
+    "calls = []\nfor n in numbers:\n  calls.append(belljar.tools.slow(n))\nawait asyncio.gather(*calls)",
+    "calls = list(map(slow, numbers))\nawait asyncio.gather(*calls)",
+    "[await asyncio.wait_for(call, 60) for call in [asyncio.ensure_future(slow(n)) for n in numbers]]",
+    "done, _ = await asyncio.wait([slow(0), slow(1)])\nsorted(call.result() for call in done)",
+    "calls = [asyncio.create_task(slow(n)) for n in numbers]\n[await call for call in calls]",
+    "sorted([await call for call in asyncio.as_completed([slow(0), slow(1)])])",
+    "async def f(): return await asyncio.gather(slow(0), slow(1))\nasyncio.run(f())",
+)
+
+
 def drops(session):
     return [message["params"]["id"] for message in session.log if message.get("method") == "tool.drop"]
 
@@ -25,6 +41,24 @@ class Tools(DriverTest):
         self.assertEqual(self.value(code), [5, [0, 1, 2], 1])
         code = "n = 0\nfor i in range(500): n = await add(n, b=1)\nfor i in range(500): n = add(n, 1)\nn"
         self.assertEqual(self.value(code), 1000)
+
+    @unittest.skipIf(sys.version_info < (3, 11), "instructions have no places yet")
+    def test_what_asyncio_awaits_is_begun(self):
+        self.offer(held=["slow"])
+        self.value("import asyncio\nimport belljar\nnumbers = (0, 1)")
+        for code in AWAITED_BY_ASYNCIO:
+            id = self.session.begin_cell(code)
+            # Only calls that have begun can be open at the same time.
+            for call in self.session.wait_for_calls(2)[-2:]:
+                self.session.reply(call["id"], call["params"]["args"][0] * 10)
+            self.assertEqual(self.session.finish(id)["result"]["value"]["json"], [0, 10], code)
+            self.session.log.clear()
+
+    def test_calls_elsewhere_block(self):
+        self.offer(add=lambda a: a + 1)
+        code = "import asyncio\nasync def later(n): return n\nawait asyncio.gather(later(add(1)), *[later(add(n)) for n in (1, 2)])"
+        self.assertEqual(self.value(code), [2, 2, 3])
+        self.assertEqual(self.value("def gather(*values): return list(values)\n[add(1), *map(add, (2,))]"), [2, 3])
 
     def test_many_arguments(self):
         self.offer(count=lambda *args: len(args))
