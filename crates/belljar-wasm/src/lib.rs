@@ -17,6 +17,7 @@ mod instance;
 mod interpreter;
 mod live;
 mod memory;
+mod shelf;
 mod stacks;
 mod state;
 mod wasi;

@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crossbeam_queue::ArrayQueue;
 use wasmtime::{StackCreator, StackMemory};
 
 use crate::memory::{Mapping, PAGE};
+use crate::shelf::Shelf;
 
 /// Idle stacks kept; each costs at most [`KEPT_BYTES`] of memory.
 const MAX_IDLE_STACKS: usize = 64;
@@ -16,12 +16,12 @@ const MAX_IDLE_STACKS: usize = 64;
 const KEPT_BYTES: usize = 128 * 1024;
 
 pub struct StackPool {
-    idle: Arc<ArrayQueue<Mapping>>,
+    idle: Arc<Shelf<Mapping>>,
 }
 
 impl StackPool {
     pub fn new() -> StackPool {
-        StackPool { idle: Arc::new(ArrayQueue::new(MAX_IDLE_STACKS)) }
+        StackPool { idle: Arc::new(Shelf::new(MAX_IDLE_STACKS)) }
     }
 }
 
@@ -30,7 +30,7 @@ impl StackPool {
 unsafe impl StackCreator for StackPool {
     fn new_stack(&self, size: usize, _zeroed: bool) -> wasmtime::Result<Box<dyn StackMemory>> {
         let len = PAGE + size.next_multiple_of(PAGE);
-        let mapping = match self.idle.pop() {
+        let mapping = match self.idle.take() {
             Some(mapping) if mapping.len() == len => mapping,
             _ => {
                 let mapping = Mapping::reserve(len).map_err(std::io::Error::from)?;
@@ -45,7 +45,7 @@ unsafe impl StackCreator for StackPool {
 struct Stack {
     /// `None` only while dropping.
     mapping: Option<Mapping>,
-    idle: Arc<ArrayQueue<Mapping>>,
+    idle: Arc<Shelf<Mapping>>,
 }
 
 impl Stack {
@@ -81,7 +81,7 @@ impl Drop for Stack {
         // Giving memory back interrupts every thread of the process; most stacks have none to give.
         // SAFETY: wasmtime drops a stack only when nothing runs on it any more.
         if !mapping.has_memory(rest.clone()) || unsafe { mapping.forget(rest) }.is_ok() {
-            let _ = self.idle.push(mapping);
+            let _ = self.idle.put(mapping);
         }
     }
 }

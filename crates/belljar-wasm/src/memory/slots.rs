@@ -6,7 +6,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crossbeam_queue::ArrayQueue;
 use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
 
 use super::faults::FaultMark;
@@ -14,6 +13,7 @@ use super::layers::{Arena, Extents};
 use super::mapping::{Mapping, PAGE};
 use super::pagemap;
 use super::state::MemoryState;
+use crate::shelf::Shelf;
 
 /// Idle slots kept for reuse; each costs at most [`KEPT_PAGES`] of memory.
 const MAX_IDLE_SLOTS: usize = 64;
@@ -65,28 +65,28 @@ struct IdleSlot {
 /// Hands out memories that hold the image, and takes them back.
 pub struct SlotPool {
     image: Image,
-    idle: ArrayQueue<IdleSlot>,
+    idle: Shelf<IdleSlot>,
     arena: Arc<Arena>,
-    buffers: ArrayQueue<Vec<u8>>,
+    buffers: Shelf<Vec<u8>>,
 }
 
 impl SlotPool {
     pub fn new(image: Image) -> std::io::Result<Arc<SlotPool>> {
         let arena = Arc::new(Arena::new()?);
-        let (idle, buffers) = (ArrayQueue::new(MAX_IDLE_SLOTS), ArrayQueue::new(MAX_BUFFERS));
+        let (idle, buffers) = (Shelf::new(MAX_IDLE_SLOTS), Shelf::new(MAX_BUFFERS));
         Ok(Arc::new(SlotPool { image, idle, arena, buffers }))
     }
 
     /// An empty buffer whose memory was used before: new memory costs a fault for each page.
     pub fn take_buffer(&self) -> Vec<u8> {
-        self.buffers.pop().unwrap_or_default()
+        self.buffers.take().unwrap_or_default()
     }
 
     pub fn give_buffer(&self, mut buffer: Vec<u8>) {
         if buffer.capacity() <= MAX_BUFFER_BYTES {
             buffer.clear();
             // A full pool lets go of it.
-            let _ = self.buffers.push(buffer);
+            let _ = self.buffers.put(buffer);
         }
     }
 
@@ -103,7 +103,7 @@ impl SlotPool {
     }
 
     fn take(self: &Arc<Self>, capacity: usize, guard: usize) -> rustix::io::Result<Slot> {
-        let IdleSlot { mapping, own } = match self.idle.pop() {
+        let IdleSlot { mapping, own } = match self.idle.take() {
             Some(slot) if slot.mapping.len() == capacity + guard => slot,
             _ => IdleSlot { mapping: self.map(capacity + guard)?, own: None },
         };
@@ -123,7 +123,7 @@ impl SlotPool {
     #[cfg(test)]
     pub fn idle_slots_are_pristine(&self) -> bool {
         let image_len = self.image.len();
-        (0..self.idle.len()).filter_map(|_| self.idle.pop()).all(|IdleSlot { mapping, .. }| {
+        std::iter::from_fn(|| self.idle.take()).all(|IdleSlot { mapping, .. }| {
             let grown = image_len..(image_len * 4).min(mapping.len());
             let opened = mapping.open(grown.clone()).is_ok();
             // SAFETY: the slot is idle and off the queue; both parts are readable.
@@ -314,7 +314,7 @@ impl Drop for SlotMemory {
         };
         if let Ok(own) = reset {
             // A full pool gives the mapping back, and dropping it unmaps.
-            let _ = self.pool.idle.push(IdleSlot { mapping, own });
+            let _ = self.pool.idle.put(IdleSlot { mapping, own });
         }
         super::state::count_unmapped(&extents);
     }
