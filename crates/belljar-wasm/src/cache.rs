@@ -52,6 +52,8 @@ struct Seal {
 const CODE: &str = "cwasm";
 const IMAGE: &str = "img";
 const STAMP: &str = "stamp";
+/// Held by whoever makes the entry. Stays, so that nobody holds one that others cannot find.
+const LOCK: &str = "lock";
 
 impl Cache {
     /// Opens the directory, making it if need be. Refuses one that others could write.
@@ -74,7 +76,7 @@ impl Cache {
     }
 
     /// The entry `key`, made by `make` if it is missing or damaged. Only one process at a time
-    /// makes entries; the others wait and find them.
+    /// makes it; the others wait and find it. Nobody waits for another entry.
     pub fn get(
         &self,
         key: &str,
@@ -83,7 +85,7 @@ impl Cache {
         if let Some(entry) = self.find(key) {
             return Ok(entry);
         }
-        let lock = self.create(&self.dir.join("lock"))?;
+        let lock = self.create(&self.path(key, LOCK))?;
         lock.lock()?;
         match self.find(key) {
             Some(entry) => Ok(entry),

@@ -115,10 +115,32 @@ fn concurrent_first_starts_make_one_entry() {
 }
 
 #[test]
+fn an_entry_is_made_while_another_is_being_made() {
+    let (dir, cache) = cache();
+    let (begun, small_is_there) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let cache = Cache::open(dir.path()).unwrap();
+            let slow = || {
+                begun.wait();
+                small_is_there.wait();
+                parts()
+            };
+            cache.get("large", slow).unwrap();
+        });
+        begun.wait();
+        // Would wait for ever if there were one lock for both.
+        cache.get("small", parts).unwrap();
+        small_is_there.wait();
+    });
+    cache.get("large", must_not_make).unwrap();
+}
+
+#[test]
 fn a_failed_make_leaves_nothing_behind() {
     let (dir, cache) = cache();
     assert!(cache.get("k", || Err(EngineError::Engine("no".into()))).is_err());
     let left: Vec<_> =
         std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left, ["lock"]);
+    assert_eq!(left, ["k.lock"]);
 }
