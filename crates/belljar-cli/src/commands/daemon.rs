@@ -11,10 +11,11 @@ use anyhow::{Context, bail};
 use belljar::Home;
 use belljar::core::protocol::daemon::{DaemonStatus, METRICS, STATUS, STOP, StopParams};
 use belljar::core::protocol::methods::{HELLO, Hello};
+use belljar::remote::socket_path;
 use belljar_daemon::daemon::{
     Control, DaemonError, E2bSettings, HttpSettings, Limits, Settings, WorkerSettings, has_ended,
-    list_keys, log_path, new_key, older, openapi, prepare, revoke_key, run as serve, socket_path,
-    token_path, work,
+    list_keys, log_path, new_key, older, openapi, prepare, revoke_key, run as serve, token_path,
+    work,
 };
 use belljar_daemon::mcp::Token;
 use serde_json::Value;

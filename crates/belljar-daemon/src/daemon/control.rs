@@ -1,12 +1,13 @@
 //! Asking a running daemon something, from a program that has nothing else to do meanwhile.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use belljar::remote::local::{self, Stream};
 use belljar_core::limits::MAX_MESSAGE_BYTES;
 use belljar_core::protocol::{self, Id, Message};
+use interprocess::local_socket::traits::Stream as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -16,7 +17,7 @@ use super::errors::DaemonError;
 #[derive(Debug)]
 pub struct Control {
     path: PathBuf,
-    stream: BufReader<UnixStream>,
+    stream: BufReader<Stream>,
 }
 
 impl Control {
@@ -25,10 +26,10 @@ impl Control {
     /// # Errors
     /// When nobody listens there.
     pub fn connect(path: &Path, patience: Duration) -> Result<Self, DaemonError> {
-        let connect = || -> io::Result<UnixStream> {
-            let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(patience))?;
-            stream.set_write_timeout(Some(patience))?;
+        let connect = || -> io::Result<Stream> {
+            let stream = local::connect(path, patience)?;
+            stream.set_recv_timeout(Some(patience))?;
+            stream.set_send_timeout(Some(patience))?;
             Ok(stream)
         };
         match connect() {
@@ -76,7 +77,7 @@ impl Control {
     /// When it takes longer than `patience`.
     pub fn wait_for_end(&mut self, patience: Duration) -> Result<(), DaemonError> {
         let mut wait = || -> io::Result<()> {
-            self.stream.get_ref().set_read_timeout(Some(patience))?;
+            self.stream.get_ref().set_recv_timeout(Some(patience))?;
             io::copy(&mut self.stream, &mut io::sink()).map(drop)
         };
         match wait() {

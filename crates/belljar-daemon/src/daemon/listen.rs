@@ -1,34 +1,17 @@
 //! The socket: where it is, who may have it, and what becomes of one that was left behind.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::os::unix::net::UnixListener;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use belljar::remote::local::name_of;
+use interprocess::local_socket::ListenerOptions;
+use interprocess::local_socket::traits::Listener as _;
+use interprocess::os::unix::local_socket::ListenerOptionsExt;
+use interprocess::os::unix::uds_local_socket::Listener;
+
 use super::errors::DaemonError;
-
-/// The variable that moves the socket.
-pub const SOCKET_VARIABLE: &str = "BELLJAR_SOCKET";
-
-/// Where the socket is: `$BELLJAR_SOCKET`, or `.rlm/daemon.sock` in the user's home directory.
-///
-/// # Errors
-/// When the variable names no absolute path, or there is no home directory.
-pub fn socket_path() -> Result<PathBuf, DaemonError> {
-    let unusable = |path: PathBuf, problem: &str| DaemonError::Place {
-        path,
-        problem: format!("{problem}; set {SOCKET_VARIABLE} to an absolute path"),
-    };
-    match std::env::var_os(SOCKET_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from) {
-        Some(path) if path.is_absolute() => Ok(path),
-        Some(path) => Err(unusable(path, "it is not an absolute path")),
-        None => match std::env::home_dir().filter(|home| home.is_absolute()) {
-            Some(home) => Ok(home.join(".rlm").join("daemon.sock")),
-            None => Err(unusable("~/.rlm/daemon.sock".into(), "there is no home directory")),
-        },
-    }
-}
 
 /// Something that only one daemon has.
 #[derive(Debug)]
@@ -61,12 +44,13 @@ pub(super) struct Socket {
 
 impl Socket {
     /// A socket that a service manager has opened for us, or a new one at `path`.
-    pub(super) fn open(path: &Path) -> Result<(Self, UnixListener), DaemonError> {
+    pub(super) fn open(path: &Path) -> Result<(Self, Listener), DaemonError> {
         let given = listenfd::ListenFd::from_env().take_unix_listener(0);
         if let Some(listener) =
             given.map_err(DaemonError::system("take over the socket of the service manager"))?
         {
-            return Ok((Self { path: path.to_owned(), identity: None, _lock: None }, listener));
+            let socket = Self { path: path.to_owned(), identity: None, _lock: None };
+            return Ok((socket, listener.into()));
         }
         let directory = path.parent().unwrap_or(Path::new("/"));
         private_directory(directory)?;
@@ -79,7 +63,7 @@ impl Socket {
     }
 
     /// A new listener, when somebody has removed the socket from its place.
-    pub(super) fn renewed(&mut self) -> Option<UnixListener> {
+    pub(super) fn renewed(&mut self) -> Option<Listener> {
         if self.identity.is_none() || identity(&self.path) == self.identity {
             return None;
         }
@@ -98,7 +82,7 @@ impl Socket {
 }
 
 /// Whoever holds the lock may replace what another daemon has left behind.
-fn bind(path: &Path) -> Result<UnixListener, DaemonError> {
+fn bind(path: &Path) -> Result<Listener, DaemonError> {
     let failed = |error: io::Error| place(path, &error.to_string());
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => {
@@ -108,9 +92,10 @@ fn bind(path: &Path) -> Result<UnixListener, DaemonError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),
     }
-    let listener = UnixListener::bind(path).map_err(failed)?;
-    std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
-    Ok(listener)
+    let name = name_of(path).map_err(failed)?;
+    // It is never there with another mode; and whoever removes it looks first whether it is ours.
+    let options = ListenerOptions::new().name(name).mode(0o600).reclaim_name(false);
+    Listener::from_options(options).map_err(failed)
 }
 
 /// Makes a directory for this user only. One that is there has to be this user's, and closed for

@@ -41,9 +41,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar::Home;
+use belljar::remote::local::is_of_this_user;
 use belljar_core::protocol::{self, RpcError};
+use interprocess::local_socket::traits::tokio::Listener as _;
+use interprocess::os::unix::uds_local_socket::tokio::Listener;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
@@ -53,7 +56,6 @@ pub use e2b::{E2bSettings, KeyRecord, key_path, list_keys, new_key, revoke_key};
 pub use errors::DaemonError;
 pub use http::{HttpSettings, openapi, token_path};
 pub use limits::Limits;
-pub use listen::{SOCKET_VARIABLE, socket_path};
 pub use log::older;
 pub use process::{WorkerSettings, prepare, work};
 
@@ -162,7 +164,6 @@ pub fn run(settings: Settings) -> Result<(), DaemonError> {
     directories::clear_all(&directory);
     let http = settings.http.map(|http| http::Opened::new(http, &settings.home)).transpose()?;
     let (socket, listener) = Socket::open(&settings.socket)?;
-    listener.set_nonblocking(true).map_err(DaemonError::system("use the socket"))?;
     let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 4));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
@@ -186,14 +187,13 @@ pub fn run(settings: Settings) -> Result<(), DaemonError> {
 /// Where clients come in.
 struct Doors {
     socket: Socket,
-    listener: std::os::unix::net::UnixListener,
+    listener: interprocess::os::unix::uds_local_socket::Listener,
     http: Option<http::Opened>,
 }
 
 async fn supervise(hub: Arc<Hub>, launch: Launch, doors: Doors) -> Result<(), DaemonError> {
     let Doors { mut socket, listener, http } = doors;
-    let listener =
-        UnixListener::from_std(listener).map_err(DaemonError::system("use the socket"))?;
+    let listener = Listener::try_from(listener).map_err(DaemonError::system("use the socket"))?;
     tracing::info!(
         pid = std::process::id(),
         workers = hub.slots.len(),
@@ -250,16 +250,13 @@ fn serve_http(hub: &Arc<Hub>, opened: http::Opened, end: &http::End) -> JoinHand
 }
 
 /// Lets clients in, for ever.
-async fn accept(hub: &Arc<Hub>, socket: &mut Socket, mut listener: UnixListener) {
-    let me = rustix::process::geteuid().as_raw();
+async fn accept(hub: &Arc<Hub>, socket: &mut Socket, mut listener: Listener) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = sleep(LOOK_AT_SOCKET) => {
-                if let Some(renewed) = socket.renewed().and_then(|it| {
-                    it.set_nonblocking(true).ok()?;
-                    UnixListener::from_std(it).ok()
-                }) {
+                let renewed = socket.renewed().and_then(|it| Listener::try_from(it).ok());
+                if let Some(renewed) = renewed {
                     tracing::warn!("the socket was removed and is made anew");
                     listener = renewed;
                 }
@@ -267,11 +264,11 @@ async fn accept(hub: &Arc<Hub>, socket: &mut Socket, mut listener: UnixListener)
             }
         };
         match accepted {
-            Ok((stream, _)) => match stream.peer_cred() {
-                Ok(peer) if peer.uid() == me => let_in(hub, stream),
-                Ok(peer) => {
+            Ok(stream) => match is_of_this_user(&stream) {
+                Ok(true) => let_in(hub, stream.into()),
+                Ok(false) => {
                     hub.counters.refused.add();
-                    tracing::warn!(uid = peer.uid(), "another user is not let in");
+                    tracing::warn!("another user is not let in");
                 }
                 Err(error) => tracing::warn!(%error, "nobody knows who connects"),
             },

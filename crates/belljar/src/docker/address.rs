@@ -9,7 +9,7 @@ use belljar_core::SandboxError;
 
 use super::engine::unavailable;
 use crate::docker_settings::DockerSettings;
-use crate::remote::stream_to;
+use crate::remote::local::connect;
 
 /// An engine's socket by what a new one in its place does not share: the number of a file that was
 /// removed may be given to the next.
@@ -22,7 +22,7 @@ pub(super) fn identity(socket: &Path) -> Option<Identity> {
 
 /// Says why nobody can be spoken to there.
 pub(super) fn knock(socket: &Path, patience: Duration) -> Result<(), SandboxError> {
-    stream_to(socket, patience).map(drop).map_err(|error| unreachable(socket, &error))
+    connect(socket, patience).map(drop).map_err(|error| unreachable(socket, &error))
 }
 
 /// Where the engine listens.

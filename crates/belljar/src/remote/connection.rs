@@ -1,31 +1,30 @@
-//! A connection to a daemon: messages of any thread go out, and a thread sorts what comes in.
+//! A connection to a daemon: messages of any thread go out, and whoever waits reads what comes in.
 //!
-//! A plain `UnixStream` and blocking reads: forks share a connection and are used from different
-//! threads, so somebody has to read for all of them, and the last one to leave has to be able to
-//! end that read, which takes a `shutdown`.
+//! Forks share a connection and are used from different threads. The first that waits reads for all
+//! of them and brings the others what is theirs; when it has what it waited for, the next one reads.
+//! So an answer wakes the thread that wants it, and no other. When nobody waits nobody reads: then
+//! nothing was asked, and nothing comes but the end, which is looked for before the next request.
 
-use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use belljar_core::limits::{MAX_LINE_BYTES, MAX_MESSAGE_BYTES};
-use belljar_core::protocol::methods::{
-    CALL_DROPPED, DropParams, HELLO, Hello, Line, PROTOCOL_VERSION, STDERR, STDOUT, SandboxId,
-};
-use belljar_core::protocol::{self, Id, Message, RpcError};
+use belljar_core::limits::MAX_MESSAGE_BYTES;
+use belljar_core::protocol::methods::{HELLO, Hello, PROTOCOL_VERSION, SandboxId};
+use belljar_core::protocol::{self, Id, RpcError};
 use belljar_core::{Backend, SandboxError};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::Serialize;
 
 use super::errors::{self, Request};
-use super::mailbox::{Event, Mailbox};
+use super::input::Input;
+use super::local::{self, Stream};
+use super::mailbox::{Mailbox, Next};
+use super::routes::Routes;
 use super::socket;
 use super::talk::{self, Failure};
+use super::wait::{Bell, Woken};
 
 /// How long a daemon may take to say who it is.
 const HELLO_PATIENCE: Duration = Duration::from_secs(2);
@@ -33,31 +32,27 @@ const HELLO_PATIENCE: Duration = Duration::from_secs(2);
 /// How long to listen to a daemon that takes nothing any more.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// A line that was printed, as text: the server cuts bytes, and each that is no text becomes three.
-const MAX_PRINTED_BYTES: usize = 4 * MAX_LINE_BYTES;
+/// How often what has come unasked is read before the next request is sent.
+const MAX_UNASKED_READS: usize = 16;
 
 pub(super) struct Connection {
-    output: Mutex<UnixStream>,
-    routes: Arc<Routes>,
+    stream: Arc<Stream>,
+    /// Held while a line is written.
+    writing: Mutex<()>,
+    /// Held by whoever reads.
+    input: Mutex<Input>,
+    /// Wakes whoever reads.
+    bell: Arc<Bell>,
+    routes: Routes,
     last_id: AtomicU64,
 }
 
-/// Who waits for what.
-#[derive(Default)]
-struct Routes(Mutex<Waiting>);
-
-#[derive(Default)]
-struct Waiting {
-    /// By the request that waits for its answer.
-    answers: HashMap<u64, Arc<Mailbox>>,
-    /// By the sandbox that runs something.
-    sandboxes: HashMap<SandboxId, Arc<Mailbox>>,
-    /// What the daemon refused without saying which request it meant.
-    complaint: Option<RpcError>,
-    /// Set once nothing can come any more.
-    lost: Option<String>,
-    /// Set once nobody listens any more.
-    ended: bool,
+/// How a time of reading was over.
+enum Read {
+    /// There is something to look at, or no more time.
+    Done,
+    /// Too much waits for somebody else, who has to look at it first.
+    Blocked,
 }
 
 /// A request that was sent; as long as this lives, what comes for it goes to its mailbox.
@@ -77,6 +72,8 @@ impl Drop for Awaited<'_> {
         }
         drop(waiting);
         self.mailbox.close();
+        // It may have been this one's turn to read.
+        self.routes.let_another_read(Some(self.mailbox));
     }
 }
 
@@ -121,33 +118,116 @@ impl Connection {
     }
 
     /// Over a stream that is connected.
-    pub(super) fn over(stream: UnixStream) -> std::io::Result<Self> {
-        let routes = Arc::new(Routes::default());
-        let (input, sorted) = (stream.try_clone()?, Arc::clone(&routes));
-        std::thread::Builder::new().name("belljar-daemon".to_owned()).spawn(move || {
-            let why = listen(&input, &sorted);
-            let _ = input.shutdown(Shutdown::Both);
-            sorted.lose(&why);
-            sorted.lock().ended = true;
-        })?;
-        Ok(Self { output: Mutex::new(stream), routes, last_id: AtomicU64::new(0) })
+    pub(super) fn over(stream: Stream) -> std::io::Result<Self> {
+        let stream = Arc::new(stream);
+        Ok(Self {
+            writing: Mutex::new(()),
+            input: Mutex::new(Input::new(&stream)),
+            bell: Arc::new(Bell::new()?),
+            routes: Routes::default(),
+            last_id: AtomicU64::new(0),
+            stream,
+        })
     }
 
-    /// Why nothing can come any more, if so.
+    /// Why nothing can come any more, if so. Looks whether the daemon has closed it meanwhile.
     pub(super) fn lost(&self) -> Option<String> {
+        // Whoever reads it now will see its end.
+        if let Some(mut input) = self.try_input() {
+            let read = self.read_unasked(&mut input);
+            drop(input);
+            match read {
+                // Somebody may have found it in use meanwhile.
+                Ok(()) => self.routes.let_another_read(None),
+                Err(why) => self.lose(&why),
+            }
+        }
         self.routes.lock().lost.clone()
+    }
+
+    fn read_unasked(&self, input: &mut Input) -> Result<(), String> {
+        for _ in 0..MAX_UNASKED_READS {
+            match self.bell.wait_for(&self.stream, Instant::now()) {
+                Ok(Woken::Readable) if input.bring_held() => self.read_all(input)?,
+                Ok(Woken::Readable | Woken::Otherwise) | Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn read_all(&self, input: &mut Input) -> Result<(), String> {
+        input.fill(&self.routes)?;
+        while input.bring_line(&self.routes)? {}
+        Ok(())
     }
 
     /// What the daemon said last, if it closes a connection that it does not want.
     fn last_complaint(&self) -> Option<RpcError> {
         let until = Instant::now() + LAST_WORDS;
-        loop {
-            let waiting = self.routes.lock();
-            if waiting.complaint.is_some() || waiting.ended || Instant::now() >= until {
-                return waiting.complaint.clone();
+        let mut input = self.input.lock().unwrap_or_else(PoisonError::into_inner);
+        while self.routes.lock().complaint.is_none() && Instant::now() < until {
+            let woken = self.bell.wait_for(&self.stream, until);
+            if !matches!(woken, Ok(Woken::Readable)) || self.read_all(&mut input).is_err() {
+                break;
             }
-            drop(waiting);
-            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.routes.lock().complaint.clone()
+    }
+
+    /// The next thing for a mailbox, read from the daemon if nobody else reads.
+    pub(super) fn next(&self, mailbox: &Mailbox, until: Instant) -> Next {
+        loop {
+            if let Some(next) = mailbox.take() {
+                return next;
+            }
+            if Instant::now() >= until {
+                return Next::Nothing;
+            }
+            let Some(mut input) = self.try_input() else {
+                mailbox.wait(until);
+                continue;
+            };
+            mailbox.reads(Some(&self.bell));
+            let read = self.read(&mut input, mailbox, until);
+            mailbox.reads(None);
+            drop(input);
+            match read {
+                Ok(Read::Done) => self.routes.let_another_read(Some(mailbox)),
+                Ok(Read::Blocked) => mailbox.wait(until),
+                Err(why) => self.lose(&why),
+            }
+        }
+    }
+
+    /// Reads for everybody until there is something in this mailbox.
+    fn read(&self, input: &mut Input, mailbox: &Mailbox, until: Instant) -> Result<Read, String> {
+        loop {
+            if !mailbox.is_idle() {
+                return Ok(Read::Done);
+            }
+            if !input.bring_held() {
+                return Ok(Read::Blocked);
+            }
+            if !mailbox.is_idle() || input.bring_line(&self.routes)? {
+                continue;
+            }
+            if Instant::now() >= until {
+                return Ok(Read::Done);
+            }
+            match self.bell.wait_for(&self.stream, until) {
+                Ok(Woken::Readable) => input.fill(&self.routes)?,
+                Ok(Woken::Otherwise) => {}
+                Err(error) => return Err(format!("it cannot be read from ({error})")),
+            }
+        }
+    }
+
+    /// None while somebody reads.
+    fn try_input(&self) -> Option<MutexGuard<'_, Input>> {
+        match self.input.try_lock() {
+            Ok(input) => Some(input),
+            Err(TryLockError::Poisoned(input)) => Some(input.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 
@@ -192,158 +272,31 @@ impl Connection {
     /// Sends a line, whole or not at all as far as the other side is concerned: after a part of one
     /// nothing can be sent any more.
     pub(super) fn send(&self, line: &[u8]) -> Result<(), String> {
-        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        output.write_all(line).map_err(|error| {
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        (&*self.stream).write_all(line).map_err(|error| {
             let why = match error.kind() {
                 std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
                     "it does not read what is sent to it".to_owned()
                 }
                 _ => format!("it has closed it ({error})"),
             };
-            drop(output);
             self.lose(&why);
             why
-        })
+        })?;
+        drop(writing);
+        Ok(())
     }
 
     /// Ends it for everybody.
     pub(super) fn lose(&self, why: &str) {
         self.routes.lose(why);
-        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = output.shutdown(Shutdown::Both);
+        local::hang_up(&self.stream);
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // Ends the thread that reads, too.
+        // For the other side, too, whoever else has the stream.
         self.lose("nobody uses it any more");
-    }
-}
-
-impl Routes {
-    /// Nothing panics while holding the lock; if it did, the value would still be whole.
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The first reason counts.
-    fn lose(&self, why: &str) {
-        let mut waiting = self.lock();
-        let why = waiting.lost.get_or_insert_with(|| why.to_owned()).clone();
-        for mailbox in waiting.answers.values() {
-            mailbox.lose(&why);
-        }
-    }
-
-    fn answered(&self, id: u64, outcome: Result<Box<RawValue>, RpcError>, bytes: usize) {
-        // An answer to what nobody asks is nobody's.
-        let waiting = self.lock().answers.remove(&id);
-        if let Some(mailbox) = waiting {
-            mailbox.put(Event::Answer(outcome), bytes);
-        }
-    }
-
-    /// Something was refused, and it is not said what. Where one request waits it is that one.
-    fn complained(&self, error: RpcError, bytes: usize) {
-        let mut waiting = self.lock();
-        waiting.complaint = Some(error.clone());
-        let mut ids = waiting.answers.keys().copied();
-        let only = ids.next().filter(|_| ids.next().is_none());
-        drop(waiting);
-        if let Some(id) = only {
-            self.answered(id, Err(error), bytes);
-        }
-    }
-
-    fn sandbox(&self, sandbox: SandboxId) -> Option<Arc<Mailbox>> {
-        self.lock().sandboxes.get(&sandbox).cloned()
-    }
-}
-
-/// The one thing every question of the daemon says.
-#[derive(Deserialize)]
-struct About {
-    sandbox: SandboxId,
-}
-
-/// Sorts what comes in until nothing comes any more, and says why.
-fn listen(input: impl Read, routes: &Routes) -> String {
-    let mut input = BufReader::with_capacity(64 * 1024, input);
-    loop {
-        let mut line = Vec::new();
-        let read = (&mut input).take(MAX_MESSAGE_BYTES as u64 + 1).read_until(b'\n', &mut line);
-        match read {
-            Err(error) => return format!("it cannot be read from ({error})"),
-            Ok(0) => {
-                return match &routes.lock().complaint {
-                    Some(error) => format!("the daemon has closed it: {error}"),
-                    None => "the daemon has closed it".to_owned(),
-                };
-            }
-            Ok(_) if line.ends_with(b"\n") => {}
-            Ok(_) if line.len() > MAX_MESSAGE_BYTES => return "its message has no end".to_owned(),
-            Ok(_) => return "it ended in the middle of a message".to_owned(),
-        }
-        let bytes = line.len();
-        let understood = match Message::parse(&line) {
-            Ok(Message::Response { id: Id::Number(id), outcome }) => {
-                routes.answered(id, outcome, bytes);
-                true
-            }
-            Ok(Message::Response { .. }) => true,
-            Ok(Message::Request { id, method, params }) => {
-                let about = serde_json::from_str::<About>(params.get()).ok();
-                // Whoever runs nothing has nothing to be asked.
-                if let Some(mailbox) = about.and_then(|about| routes.sandbox(about.sandbox)) {
-                    mailbox.put(Event::Asked { id, method, params }, bytes);
-                }
-                true
-            }
-            Ok(Message::Notification { method, params }) => told(routes, &method, &params, bytes),
-            Ok(Message::Complaint(error)) => {
-                routes.complained(error, bytes);
-                true
-            }
-            Err(error) => match Message::addressee(&line) {
-                Some(Id::Number(id)) => {
-                    routes.answered(id, Err(error), bytes);
-                    true
-                }
-                _ => false,
-            },
-        };
-        if !understood {
-            return "it says what is no message of the protocol".to_owned();
-        }
-    }
-}
-
-/// `false` when it makes no sense.
-fn told(routes: &Routes, method: &str, params: &RawValue, bytes: usize) -> bool {
-    match method {
-        STDOUT | STDERR => match serde_json::from_str::<Line>(params.get()) {
-            Ok(line) if line.text.len() <= MAX_PRINTED_BYTES => {
-                if let Some(mailbox) = routes.sandbox(line.sandbox) {
-                    let printed = Event::Printed { stderr: method == STDERR, text: line.text };
-                    mailbox.put(printed, bytes);
-                }
-                true
-            }
-            _ => false,
-        },
-        CALL_DROPPED => match serde_json::from_str::<DropParams>(params.get()) {
-            Ok(DropParams { id }) => {
-                // It does not say whose; the others do not know the number.
-                let all: Vec<_> = routes.lock().sandboxes.values().cloned().collect();
-                for mailbox in all {
-                    mailbox.put(Event::Dropped { id }, bytes);
-                }
-                true
-            }
-            Err(_) => false,
-        },
-        // What a later version tells is not for us.
-        _ => true,
     }
 }

@@ -1,7 +1,7 @@
 //! The `daemon` backend: sandboxes that live in a running Belljar daemon, reached over its socket.
 //!
-//! One connection serves a sandbox and its forks. A thread reads what the daemon says and sorts it
-//! to whoever waits; each call talks on its caller's thread. What is on the other side may be
+//! One connection serves a sandbox and its forks. Each call talks on its caller's thread, which also
+//! reads what the daemon says and sorts it to whoever waits. What is on the other side may be
 //! anything: it is believed as little as a guest is.
 
 #[cfg(unix)]
@@ -9,11 +9,16 @@ mod connection;
 #[cfg(unix)]
 mod errors;
 #[cfg(unix)]
+mod input;
+pub mod local;
+#[cfg(unix)]
 mod mailbox;
 #[cfg(unix)]
 mod mirror;
 #[cfg(unix)]
 mod place;
+#[cfg(unix)]
+mod routes;
 #[cfg(unix)]
 mod sandbox;
 #[cfg(unix)]
@@ -21,6 +26,8 @@ mod snapshots;
 mod socket;
 #[cfg(unix)]
 mod talk;
+#[cfg(unix)]
+mod wait;
 
 #[cfg(unix)]
 #[cfg(test)]
@@ -30,6 +37,4 @@ mod tests;
 pub use sandbox::DaemonSandbox;
 #[cfg(unix)]
 pub use socket::available;
-#[cfg(all(target_os = "linux", feature = "docker"))]
-pub(crate) use socket::stream_to;
 pub use socket::{SOCKET_VARIABLE, WINDOWS_PIPE, socket_path};

@@ -217,7 +217,7 @@ impl Call<'_> {
                     self.answer(&Id::Number(id), answer.as_ref());
                 }
             }
-            match (mailbox.next(until), &mut listener) {
+            match (self.connection.next(mailbox, until), &mut listener) {
                 (Next::Event(Event::Answer(outcome)), _) => {
                     return Ok(outcome.map_err(Failure::Refused));
                 }

@@ -28,7 +28,12 @@ const PATIENT: Duration = Duration::from_secs(20);
 fn connected(script: impl FnOnce(Server) + Send + 'static) -> (Connection, JoinHandle<()>) {
     let (near, far) = UnixStream::pair().unwrap();
     let server = std::thread::spawn(move || script(Server::new(far)));
-    (Connection::over(near).unwrap(), server)
+    (over(near), server)
+}
+
+fn over(stream: UnixStream) -> Connection {
+    let stream = interprocess::os::unix::uds_local_socket::Stream::from(stream);
+    Connection::over(stream.into()).unwrap()
 }
 
 /// What comes of a request to such a server.
@@ -138,7 +143,7 @@ fn one_that_goes_away_is_noticed() {
 fn one_that_does_not_read_does_not_hold_us() {
     let (near, far) = UnixStream::pair().unwrap();
     near.set_write_timeout(Some(SOON)).unwrap();
-    let connection = Connection::over(near).unwrap();
+    let connection = over(near);
     let line = "x".repeat(8_000_000);
     let unsent = talk::ask(&connection, "look", &json!({ "data": line }), PATIENT);
     let Err(Failure::Unsent(why)) = unsent else { panic!("{unsent:?}") };
@@ -248,6 +253,46 @@ fn one_that_is_busy_costs_the_call_and_not_the_connection() {
     assert!(matches!(first, Err(Failure::Unanswered(_))), "{first:?}");
     let second = talk::ask(&connection, "look", &json!({}), PATIENT).unwrap();
     assert_eq!(second.get(), "\"next\"");
+    drop(connection);
+    server.join().unwrap();
+}
+
+#[test]
+fn whoever_waits_reads_for_the_others_and_the_next_one_goes_on() {
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+        let (connection, server) = connected(move |mut server| {
+            let asked: Vec<Value> = (0..3).map(|_| server.hear()).collect();
+            for number in order {
+                // So that whoever was answered before has stopped reading.
+                std::thread::sleep(Duration::from_millis(20));
+                server.answer(&asked[number]["id"], &asked[number]["method"]);
+            }
+            let _ = server.input.fill_buf();
+        });
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            for method in ["a", "b", "c"] {
+                let connection = &connection;
+                scope.spawn(move || {
+                    let answer = talk::ask(connection, method, &json!({}), PATIENT).unwrap();
+                    assert_eq!(answer.get(), format!("{method:?}"));
+                });
+            }
+        });
+        assert!(start.elapsed() < PATIENT, "somebody was not woken");
+        drop(connection);
+        server.join().unwrap();
+    }
+}
+
+#[test]
+fn an_end_that_comes_while_nobody_waits_is_seen_before_the_next_request() {
+    let (connection, server) = connected(drop);
+    server.join().unwrap();
+    assert_eq!(connection.lost().as_deref(), Some("the daemon has closed it"));
+    // The twin: one that is there has not ended.
+    let (connection, server) = connected(|mut server| drop(server.input.fill_buf()));
+    assert_eq!(connection.lost(), None);
     drop(connection);
     server.join().unwrap();
 }
