@@ -10,7 +10,7 @@ use belljar::{
 };
 use serde_json::Value;
 
-use crate::timing::{Times, sample, succeed};
+use crate::timing::{Times, sample_both, succeed};
 use crate::{BenchError, Report, Row, Settings};
 
 const WHAT: &str = "daemon: fresh";
@@ -46,17 +46,27 @@ pub fn measure(settings: &Settings, report: &mut Report) -> Result<(), BenchErro
     };
     let through = SandboxConfig { workspace: None, ..daemon.config(&inside) };
     let rounds = if settings.quick { 50 } else { 1000 };
-    let times = |config: &SandboxConfig, session: bool| -> Result<Times, BenchError> {
+    let sandbox = |config: &SandboxConfig, session: bool| -> Result<_, BenchError> {
         let mut sandbox = create_sandbox(config)?;
         if session {
             sandbox.initialize(Value::Null)?;
         }
-        sample(rounds, || succeed(sandbox.execute(HELLO)?))
+        Ok(sandbox)
     };
-    for (what, session) in [(WHAT, false), ("daemon: one more cell of a session", true)] {
-        let (own, asked) = (times(&inside, session)?, times(&through, session)?);
+    for (what, added, session) in [
+        (WHAT, "daemon: added to a fresh one", false),
+        ("daemon: one more cell of a session", "daemon: added to one cell", true),
+    ] {
+        let (mut own, mut asked) = (sandbox(&inside, session)?, sandbox(&through, session)?);
+        // In turns, so that whatever else the machine does hits both.
+        let [own, asked] = sample_both(
+            rounds,
+            || succeed(own.execute(HELLO)?),
+            || succeed(asked.execute(HELLO)?),
+        )?;
         let row = Row::new(what, asked.p50(), "ms").p99(asked.p99());
         report.push(row.against("in process", own.p50()));
+        report.push(Row::new(added, asked.p50() - own.p50(), "ms"));
     }
     for clients in CLIENTS {
         let (rate, latency) = together(&through, clients, rounds * 2)?;

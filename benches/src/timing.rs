@@ -59,6 +59,28 @@ pub fn sample(
     Ok(times)
 }
 
+/// The same of two works that take turns.
+pub fn sample_both(
+    rounds: usize,
+    mut one: impl FnMut() -> Result<(), BenchError>,
+    mut other: impl FnMut() -> Result<(), BenchError>,
+) -> Result<[Times; 2], BenchError> {
+    let mut times = [Times::default(), Times::default()];
+    for round in 0..rounds + rounds / 10 + 1 {
+        let start = Instant::now();
+        one()?;
+        let between = Instant::now();
+        other()?;
+        let end = Instant::now();
+        if round > rounds / 10 {
+            let [first, second] = &mut times;
+            first.push(between - start);
+            second.push(end - between);
+        }
+    }
+    Ok(times)
+}
+
 /// `rounds` times that the work takes of itself, after one that does not count.
 pub fn told(
     rounds: usize,
