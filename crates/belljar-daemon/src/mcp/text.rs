@@ -87,8 +87,10 @@ fn list(files: &[String]) -> String {
 fn take_images(result: &mut SandboxResult) -> Vec<ContentBlock> {
     let Some(value) = &mut result.result else { return Vec::new() };
     let mut images = Vec::new();
-    for kind in ["image/png", "image/jpeg", "image/svg+xml"] {
-        let Some(data) = value.mime.remove(kind) else { continue };
+    let kinds: Vec<String> =
+        value.mime.keys().filter(|kind| kind.starts_with("image/")).cloned().collect();
+    for kind in kinds {
+        let Some(data) = value.mime.remove(&kind) else { continue };
         if kind == "image/svg+xml" {
             images.push(ContentBlock::image(STANDARD.encode(data), kind));
             continue;
@@ -98,7 +100,7 @@ fn take_images(result: &mut SandboxResult) -> Vec<ContentBlock> {
         match STANDARD.decode(&plain) {
             Ok(bytes) if !bytes.is_empty() => images.push(ContentBlock::image(plain, kind)),
             Ok(_) | Err(_) => {
-                value.mime.insert(kind.to_owned(), data);
+                value.mime.insert(kind, data);
             }
         }
     }
@@ -164,6 +166,7 @@ mod tests {
             ("image/png", "iVBO\nRw=="),
             ("image/jpeg", "no base64!"),
             ("image/svg+xml", "<svg/>"),
+            ("image/webp", "UklGRg=="),
             ("text/html", "<b>"),
         ];
         let mime = forms.map(|(kind, data)| (kind.to_owned(), data.to_owned())).into();
@@ -171,7 +174,9 @@ mod tests {
         let images = take_images(&mut result);
         let images: Vec<_> = images.iter().filter_map(ContentBlock::as_image).collect();
         let shown: Vec<_> = images.iter().map(|i| (&*i.mime_type, &*i.data)).collect();
-        assert_eq!(shown, [("image/png", "iVBORw=="), ("image/svg+xml", "PHN2Zy8+")]);
+        let expected =
+            [("image/png", "iVBORw=="), ("image/svg+xml", "PHN2Zy8+"), ("image/webp", "UklGRg==")];
+        assert_eq!(shown, expected);
         let left: Vec<_> = result.result.unwrap().mime.into_keys().collect();
         assert_eq!(left, ["image/jpeg", "text/html"]);
     }
