@@ -337,6 +337,24 @@ fn sandboxes_have_a_limit_each_and_together() {
 }
 
 #[test]
+fn the_sandboxes_of_a_client_may_use_so_much_memory_together() {
+    let daemon = Daemon::new(&["--limit", "memory_bytes_per_client=300000000"]);
+    let (mut one, mut two) = (daemon.client(), daemon.client());
+    let large = json!({"policy": {"memory_bytes": 200_000_000}});
+    let first = one.create(large.clone());
+    let (code, message) = one.refused("create", large.clone());
+    assert_eq!(code, -32001);
+    assert!(message.contains("may use 300000000 bytes of memory"), "{message}");
+    one.ask("initialize", json!({"sandbox": first}));
+    assert_eq!(one.refused("fork", json!({"sandbox": first})).0, -32001);
+    // The twins: less, another client, and the same when the first is gone.
+    one.create(json!({"policy": {"memory_bytes": 100_000_000}}));
+    two.create(large.clone());
+    one.ask("destroy", json!({"sandbox": first}));
+    one.create(large);
+}
+
+#[test]
 fn requests_that_wait_are_bounded() {
     let daemon = Daemon::new(&["--limit", "inbound_bytes=1000000"]);
     let mut client = daemon.client();

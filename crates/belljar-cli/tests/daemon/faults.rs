@@ -1,11 +1,13 @@
 //! Processes that are killed or stopped under everybody's feet.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{Daemon, lives, signal, wait_for};
+use crate::harness::{Daemon, Place, lives, signal, wait_for};
 
 #[test]
 fn an_execution_is_lost_with_its_worker_and_its_session_is_not() {
@@ -196,4 +198,57 @@ fn a_session_whose_state_cannot_be_written_says_so() {
     assert!(message.contains("cannot be written"), "{message}");
     let other = client.session("fine");
     assert_eq!(client.prints(other, "print(1)"), "1\n");
+}
+
+/// A disk of 32 MiB.
+fn small_disk(path: &Path) -> Result<(), String> {
+    std::fs::create_dir(path).map_err(|error| error.to_string())?;
+    let mount = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=32m,mode=0700", "tmpfs"])
+        .arg(path)
+        .output()
+        .map_err(|error| error.to_string())?;
+    if mount.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&mount.stderr).into_owned())
+    }
+}
+
+#[test]
+fn a_full_disk_fails_what_has_to_be_saved_and_nothing_else() {
+    let place = Place::new();
+    if let Err(why) = small_disk(&place.home()) {
+        eprintln!("skipped: no disk could be made that is soon full: {why}");
+        return;
+    }
+    let daemon = Daemon::at(place, &[]);
+    let (mut client, mut other) = (daemon.client(), daemon.client());
+    let (named, unnamed) = (client.session("named"), other.create(json!({})));
+    client.execute(named, "x = 1");
+    other.ask("initialize", json!({"sandbox": unnamed, "context": "here"}));
+    let filler = daemon.place.home().join("filler");
+    let mut file = std::fs::File::create(&filler).unwrap();
+    let full = std::io::copy(&mut std::io::repeat(1), &mut file).unwrap_err();
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+
+    let data = "data = bytes(range(256)) * 8192";
+    let (code, message) = client.refused("execute", json!({"sandbox": named, "code": data}));
+    assert_eq!(code, -32000, "{message}");
+    assert!(message.contains("No space left on device"), "{message}");
+    assert_eq!(other.prints(unnamed, "print(context)"), "here\n");
+    let result = other.execute(unnamed, "open('large', 'wb').write(bytes(1 << 20))");
+    assert_eq!(result["error"]["name"], "OSError", "{result}");
+
+    drop(file);
+    std::fs::remove_file(filler).unwrap();
+    assert_eq!(client.prints(named, "print(x)"), "1\n");
+    assert_eq!(daemon.status()["counters"]["restarts"], 0);
+    // What was saved before is what the next daemon finds.
+    let daemon = Daemon::at(daemon.kill(), &[]);
+    let mut client = daemon.client();
+    let named = client.session("named");
+    assert_eq!(client.prints(named, "print(x)"), "1\n");
+    let place = daemon.kill();
+    assert!(Command::new("umount").arg("-l").arg(place.home()).status().unwrap().success());
 }

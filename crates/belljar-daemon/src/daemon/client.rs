@@ -84,6 +84,8 @@ struct State {
 struct Reach {
     seat: Arc<Seat>,
     asks: mpsc::Sender<Ask>,
+    /// What its policy allows it.
+    memory: u64,
 }
 
 /// Where a snapshot is.
@@ -280,8 +282,11 @@ impl Client {
         })
     }
 
-    /// A seat for a new sandbox, and what is asked of it.
-    pub(super) fn add_seat(self: &Arc<Self>) -> Result<(Arc<Seat>, mpsc::Receiver<Ask>), RpcError> {
+    /// A seat for a new sandbox that may use so much memory, and what is asked of it.
+    pub(super) fn add_seat(
+        self: &Arc<Self>,
+        memory: u64,
+    ) -> Result<(Arc<Seat>, mpsc::Receiver<Ask>), RpcError> {
         let mut state = self.state();
         if state.gone {
             return Err(busy("the client is gone"));
@@ -290,10 +295,18 @@ impl Client {
         if state.seats.len() >= most {
             return Err(self.hub.busy(&format!("a client has {most} sandboxes at most")));
         }
+        let most = self.hub.limits.memory_bytes_per_client;
+        let allowed =
+            state.seats.values().fold(memory, |sum, reach| sum.saturating_add(reach.memory));
+        if allowed > most {
+            let problem =
+                format!("the sandboxes of a client may use {most} bytes of memory at most");
+            return Err(self.hub.busy(&problem));
+        }
         state.last_seat += 1;
         let seat = Arc::new(Seat::new(state.last_seat, Arc::clone(self)));
         let (asks, inbox) = mpsc::channel(MAX_QUEUED_REQUESTS);
-        state.seats.insert(seat.number, Reach { seat: Arc::clone(&seat), asks });
+        state.seats.insert(seat.number, Reach { seat: Arc::clone(&seat), asks, memory });
         Ok((seat, inbox))
     }
 

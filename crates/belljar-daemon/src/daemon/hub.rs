@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use belljar::{Backend, check_id};
+use belljar::{Backend, ExecutionPolicy, PolicyLayer, Preset, check_id};
 use belljar_core::protocol::RpcError;
 use belljar_core::protocol::daemon::{DaemonCounters, DaemonStatus, WorkerStatus};
 use belljar_core::protocol::methods::CreateParams;
+use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, watch};
 use tokio::time::timeout;
 
@@ -451,4 +452,12 @@ pub(super) fn check_create(params: &CreateParams, origin: Origin) -> Result<(), 
     }
     let name = params.session.as_deref().map_or(Ok(()), check_id);
     name.map_err(|error| mistaken(&error))
+}
+
+/// The memory that a sandbox may use. A policy that is none allows nothing: the worker refuses it.
+pub(super) fn memory_of(params: &CreateParams) -> u64 {
+    let preset = params.preset.unwrap_or(Preset::Agent);
+    PolicyLayer::from_json(&Value::Object(params.policy.clone()))
+        .and_then(|layer| ExecutionPolicy::build(preset, [layer]))
+        .map_or(0, |policy| policy.memory_bytes)
 }

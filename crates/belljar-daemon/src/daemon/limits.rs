@@ -15,6 +15,8 @@ pub struct Limits {
     pub sandboxes: usize,
     /// Sandboxes of one client.
     pub sandboxes_per_client: usize,
+    /// What the policies of one client's sandboxes allow them together.
+    pub memory_bytes_per_client: u64,
     /// Executions that run at the same time. Those that wait for a tool of their client count.
     pub running: usize,
     /// The same of one client.
@@ -80,6 +82,8 @@ impl Default for Limits {
             connections: 1000,
             sandboxes: 2000,
             sandboxes_per_client: 256,
+            // Half a gibibyte for each: few use what they are allowed.
+            memory_bytes_per_client: 128 * 1024 * 1024 * 1024,
             running: 256,
             running_per_client: 64,
             waiting: 1024,

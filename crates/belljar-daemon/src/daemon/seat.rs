@@ -96,6 +96,8 @@ struct Life {
     params: Box<RawValue>,
     session: Option<String>,
     language: RuntimeType,
+    /// What its policy allows it.
+    memory: u64,
     place: Option<Place>,
     _counted: Guard,
 }
@@ -114,13 +116,15 @@ pub(super) fn create(
     let wanted: CreateParams = read(&params)?;
     super::hub::check_create(&wanted, client.origin)?;
     let counted = hub.count_sandbox()?;
-    let (seat, inbox) = client.add_seat()?;
+    let memory = super::hub::memory_of(&wanted);
+    let (seat, inbox) = client.add_seat(memory)?;
     let life = Life {
         hub,
         seat,
         params,
         session: wanted.session,
         language: wanted.language,
+        memory,
         place: None,
         _counted: counted,
     };
@@ -358,7 +362,7 @@ impl Life {
         let Some(place) = &self.place else { return Err(sandbox_lost()) };
         let worker = Arc::clone(&place.worker);
         let made = self.hub.count_sandbox().and_then(|counted| {
-            let (seat, inbox) = self.seat.client.add_seat()?;
+            let (seat, inbox) = self.seat.client.add_seat(self.memory)?;
             Ok((counted, seat, inbox))
         });
         let (counted, seat, inbox) = made.inspect_err(|_| {
@@ -374,6 +378,7 @@ impl Life {
             params: self.params.clone(),
             session: None,
             language: self.language,
+            memory: self.memory,
             place: Some(Place { worker, sandbox: created.sandbox, _load: load }),
             _counted: counted,
         };
