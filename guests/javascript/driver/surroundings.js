@@ -14,5 +14,5 @@ export function settleIn(surroundings) {
   });
   // Calls that wait go on waiting: the host has them too, and answers each of them somehow.
   const tools = own(surroundings, "tools");
-  setTools(tools === undefined || tools === null ? [] : items(tools));
+  setTools(tools === undefined || tools === null ? [] : items(tools), own(surroundings, "tool_docs"));
 }

@@ -14,11 +14,14 @@ const ours = new Map();
 
 export const outstanding = () => calls.size;
 
-/** Replaces the set of tools. Names that the user's code has taken for something else stay as they are. */
-export function setTools(names) {
+/**
+ * Replaces the set of tools. Names that the user's code has taken for something else stay as they are.
+ * `docs`: what the host says about some of them, or nothing.
+ */
+export function setTools(names, docs) {
   for (const [name, value] of ours) if (isStill(name, value)) Reflect.deleteProperty(global, name);
   ours.clear();
-  for (const name of names) offer(name, tool(name));
+  for (const name of names) offer(name, described(tool(name), docs && own(docs, name)));
   for (const name of ["llm_query", "rlm_query"]) if (names.includes(name)) offer(`${name}_batched`, batched(name));
   if (names.length > 0) offerTexts();
 }
@@ -52,6 +55,15 @@ function tool(name) {
   const start = host.portal(name, 0, (...args) => promised((settle) => begin(request(name, args), settle)));
   set(start, "sync", host.portal("sync", 0, (...args) => outcome(ask(`"do":"call",${request(name, args)}`))));
   return start;
+}
+
+/** `doc` and `signature` of a tool, for whoever asks: they cannot be changed and do not show. */
+function described(tool, about) {
+  for (const key of about ? ["doc", "signature"] : []) {
+    const value = own(about, key);
+    if (typeof value === "string") Reflect.defineProperty(tool, key, { value });
+  }
+  return tool;
 }
 
 /** One call for each item of a list; all run at once, the results come in order. */

@@ -139,9 +139,9 @@ function isHere(folder) {
 
 function initialize(id, given) {
   if (initialized) return refuse(id, -32600, "`initialize` comes only once");
-  const { workspace = "/app", env = {}, argv = [""], tools = [] } = given;
+  const { workspace = "/app", env = {}, argv = [""], tools = [], tool_docs: docs } = given;
   if (!isHere(workspace)) return refuse(id, -32000, `cannot enter the workspace ${workspace}`);
-  driver.settle({ env, argv, tools, workspace });
+  driver.settle({ env, argv, tools, docs, workspace });
   initialized = true;
   link.send({ id, result: { language_version: process.versions.node } });
 }

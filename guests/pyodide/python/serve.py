@@ -98,6 +98,7 @@ def _initialize(params):
         "path": _checked(given, "path", list, []),
         "argv": _checked(given, "argv", list, [""]),
         "tools": _checked(given, "tools", list, []),
+        "tool_docs": _checked(given, "tool_docs", dict, {}),
     }
     for name in ("path", "argv", "tools"):
         if any(type(item) is not str for item in surroundings[name]):

@@ -5,11 +5,12 @@ import { after, before, test } from "node:test";
 
 import { Interpreter, sleep, until } from "./harness.mjs";
 
+const DOCS = { add: { doc: "Adds.", signature: "(*numbers: int, more: int = 0) -> int" } };
 let python;
 
 before(async () => {
   python = new Interpreter();
-  await python.initialize({ tools: ["add", "slow", "fail", "limit", "echo", "never", "llm_query"] });
+  await python.initialize({ tools: ["add", "slow", "fail", "limit", "echo", "never", "llm_query"], tool_docs: DOCS });
   Object.assign(python.handlers, {
     add: ({ args, kwargs }) => ({ result: args.reduce((a, b) => a + b, 0) + (kwargs.more ?? 0) }),
     slow: async ({ args }) => (await sleep(args[0]), { result: args[0] }),
@@ -32,6 +33,11 @@ const textOf = async (code) => {
 test("a tool is a function", async () => {
   assert.equal(await textOf("add(1, 2, more=4)"), "7");
   assert.equal(await textOf("belljar_tools = __import__('belljar').tools\nbelljar_tools.add(1)"), "1");
+});
+
+test("a tool says what it is", async () => {
+  assert.equal(await textOf("import inspect\n[add.__doc__, str(inspect.signature(add))]"), "['Adds.', '(*numbers: int, more: int = 0) -> int']");
+  assert.equal(await textOf("str(inspect.signature(echo))"), "'(*args, **kwargs)'");
 });
 
 test("what is sent comes back as it was", async () => {

@@ -395,6 +395,56 @@ class Tools(DriverTest):
         self.assertEqual(self.value("[b, 'a' in globals(), 'c' in globals()]"), ["mine", False, True])
         self.raises("import belljar; belljar.tools.a", "AttributeError", "the host offers no tool 'a'; it offers: b, c")
 
+    def test_documentation(self):
+        docs = {"price": {"doc": "The price of an article.\n\nIn cents.", "signature": "(article: str, n: int = 1, *, when=now()) -> int"}}
+        self.move(["price", "plain", "rlm_query"], docs)
+        self.assertEqual(self.value("price.__doc__"), docs["price"]["doc"])
+        self.assertEqual(self.value("[price.__name__, repr(price)]"), ["price", "<tool price>"])
+        self.assertEqual(self.value("import inspect; str(inspect.signature(price))"), docs["price"]["signature"])
+        self.assertEqual(self.value("s = inspect.signature(price).parameters; [s['n'].default, s['article'].annotation]"), [1, "str"])
+        self.value("help(price)")
+        self.assertEqual(self.out.getvalue().split("\n\n", 1)[1],
+                         "price(article: str, n: int = 1, *, when=now()) -> int\n    The price of an article.\n\n    In cents.\n\n")
+        self.assertEqual(self.value("[str(inspect.signature(t)) for t in (plain, rlm_query)]"), ["(*args, **kwargs)", "(task, ctx=None)"])
+        self.assertIn("A function of the host", self.value("plain.__doc__"))
+        self.assertEqual(self.value("class C:\n  p = price\n[C().p is price, C.p is price]"), [True, True])
+        self.assertEqual(self.value("str(inspect.signature(type(price)))"), "(name)")
+
+    def test_documentation_moves(self):
+        self.move(["a", "b", "c"], {name: {"doc": f"old {name}", "signature": "(old)"} for name in "abc"})
+        self.value("c.__doc__ = 'mine'; kept = a")
+        self.move(["a", "b", "c"], {"a": {"doc": "new a"}, "c": {"doc": "new c", "signature": "(new)"}})
+        self.assertEqual(self.value("import inspect; [a is kept, a.__doc__, str(inspect.signature(a))]"), [True, "new a", "(*args, **kwargs)"])
+        self.assertIn("A function of the host", self.value("b.__doc__"))
+        self.assertEqual(self.value("[c.__doc__, str(inspect.signature(c))]"), ["mine", "(new)"])
+        self.move(["a", "llm_query"], None)
+        self.assertIn("A function of the host", self.value("a.__doc__"))
+        # The name was the driver's own before.
+        self.move(["llm_query_batched"], {"llm_query_batched": {"doc": "of the host"}})
+        self.assertEqual(self.value("llm_query_batched.__doc__"), "of the host")
+
+    def test_texts_that_are_no_signature(self):
+        texts = ["(x): import os #", "(x):\n  boom()\nboom(", "(x: str): number", "(x: string, n = 1) => number", "(x, x)", "(", "", ")", "()()",
+                 "(x): 1; boom()", "(x): boom()", "(x): ...\n@boom()\ndef g()", "(" * 4000, "(a=1, b)", "\0", "(x\0)"]
+        for text in texts:
+            self.move(["f"], {"f": {"doc": "about f", "signature": text}})
+            self.value("def boom(*args): raise SystemExit(9)")
+            self.assertEqual(self.value("import inspect; str(inspect.signature(f))"), "(*args, **kwargs)", text)
+            self.assertEqual(self.value("f.__doc__"), f"f{text}\n\nabout f" if text else "about f")
+        self.move(["f"], {"f": {"signature": "(x) => y"}})
+        self.assertEqual(self.value("f.__doc__"), "f(x) => y")
+
+    def test_nothing_in_a_signature_is_run(self):
+        self.value("ran = []\ndef boom(*args): ran.append(args)")
+        for text in ["(x=boom())", "(x: boom() = 1)", "(*a: boom(), **k: boom()) -> boom()", "(x=[boom() for y in 'ab'], /, *, z=(lambda: boom())())",
+                     "(x: 'a' = {'k': [1, (2.5, None)]}, y=-1, z=b'')"]:
+            self.move(["f"], {"f": {"signature": text}})
+            self.assertEqual(self.value("import inspect; [str(inspect.signature(f)), ran]"), [text, []])
+
+    def move(self, names, docs):
+        moved = {"env": {}, "tools": names, "renewed": True, **({} if docs is None else {"tool_docs": docs})}
+        self.guarded("execute", code="", filename="<c>", value=True, surroundings=moved)
+
     def test_environment_moves(self):
         import os
         surroundings._given.update(HOST="1", CHANGED="1")

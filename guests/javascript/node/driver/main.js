@@ -39,7 +39,7 @@ export function handle(request, reply) {
 
 export function settle(surroundings) {
   settleProcess(surroundings);
-  setTools([...surroundings.tools]);
+  setTools([...surroundings.tools], surroundings.docs);
 }
 
 export function deliver(text) {

@@ -5,11 +5,12 @@ import { after, before, test } from "node:test";
 
 import { Interpreter, sleep, until } from "./harness.mjs";
 
+const DOCS = { add: { doc: "Adds.", signature: "(...numbers: number[]) => number" }, slow: { doc: "Waits." } };
 let node;
 
 before(async () => {
   node = new Interpreter();
-  await node.initialize({ tools: ["add", "slow", "fail", "never", "llm_query"] });
+  await node.initialize({ tools: ["add", "slow", "fail", "never", "llm_query"], tool_docs: DOCS });
   Object.assign(node.handlers, {
     add: ({ args }) => ({ result: args.reduce((a, b) => a + b, 0) }),
     slow: async ({ args }) => (await sleep(args[0]), { result: args[0] }),
@@ -45,6 +46,14 @@ test("a tool gives a promise; its twin waits", async () => {
   assert.equal(await textOf("add.sync(3, 4)"), "7");
   assert.equal(await textOf("llm_query_batched.sync(['a', 'b'])"), "[ '<a>', '<b>' ]");
   assert.equal(await textOf("prompt('name? ')"), "'answer to name? '");
+});
+
+test("a tool says what it is, and cannot be made to say something else", async () => {
+  assert.equal(await textOf("[add.doc, add.signature].join()"), "'Adds.,(...numbers: number[]) => number'");
+  assert.equal(await textOf("[slow.doc, slow.signature, fail.doc]"), "[ 'Waits.', undefined, undefined ]");
+  assert.equal(await textOf("add.doc = 'changed'; delete add.signature; [add.doc, add.signature.length, Object.keys(add)]"), "[ 'Adds.', 32, [] ]");
+  assert.equal((await node.execute("'use strict'; add.doc = 1")).error.name, "TypeError");
+  assert.equal(await textOf("add.toString() === fail.toString() && add.name"), "'add'");
 });
 
 test("tools run at the same time, and beside timers", async () => {

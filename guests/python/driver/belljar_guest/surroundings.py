@@ -32,7 +32,7 @@ def settle_in(surroundings):
     logging._startTime = time_ns()
     names = surroundings.get("tools")
     if names:
-        tools.offer(names)
+        tools.offer(names, surroundings.get("tool_docs"))
 
 
 def _move(surroundings):
@@ -47,4 +47,4 @@ def _move(surroundings):
     # It would go on with the same names as every other copy.
     tempfile._name_sequence = None
     # Calls that wait go on waiting: the host has them too, and answers each of them somehow.
-    tools.offer(surroundings.get("tools") or ())
+    tools.offer(surroundings.get("tools") or (), surroundings.get("tool_docs"))

@@ -5,9 +5,10 @@ from . import __builtins__
 import __main__
 import opcode
 from asyncio import events, gather
+from inspect import signature
 from sys import _getframe
 
-from . import api, awaiting, calls, interrupts, utilities
+from . import api, awaiting, calls, interrupts, signatures, utilities
 from .loop import session_loop
 
 # Calling instruction -> bytes from its start to the next instruction, which lies behind its cache.
@@ -31,8 +32,31 @@ def _current_loop():
     return events._get_running_loop() or session_loop()
 
 
+class _Documentation:
+    """`__doc__`: of a tool what the host says about it, of its class what is said here."""
+
+    def __init__(self, text):
+        self._text = text
+
+    def __get__(self, tool, kind):
+        return self._text if tool is None else tool._documentation() or self._text
+
+
+class _Signature:
+    """`__signature__`, read when somebody asks: hardly any program does."""
+
+    def __get__(self, tool, kind):
+        if tool is None:
+            raise AttributeError("__signature__")
+        return tool._read_signature() or signature(tool.__call__)
+
+
 class Tool(calls.HostFunction):
-    """A function of the host. `await` it for its result later; without `await` it blocks."""
+    __doc__ = _Documentation("A function of the host. `await` it for its result later; without `await` it blocks.")
+    __signature__ = _Signature()
+
+    # What the host says about it, if anything.
+    _doc = _signature_text = None
 
     def __init__(self, name):
         self.__name__ = self.__qualname__ = self._name = name
@@ -40,6 +64,22 @@ class Tool(calls.HostFunction):
 
     def __repr__(self):
         return f"<tool {self._name}>"
+
+    def __get__(self, instance, owner=None):
+        """Makes `help` take it for a function, and show its signature. It is bound to nothing."""
+        return self
+
+    def _describe(self, doc, signature_text):
+        self._doc, self._signature_text = doc, signature_text
+
+    def _read_signature(self):
+        return self._signature_text and signatures.read(self._signature_text)
+
+    def _documentation(self):
+        text = self._signature_text
+        if not text or self._read_signature():
+            return self._doc
+        return f"{self._name}{text}\n\n{self._doc or ''}".rstrip()
 
     def __call__(self, /, *args, **kwargs):
         wanted = _wanted_as(_getframe(1))
@@ -53,7 +93,7 @@ class Tool(calls.HostFunction):
 
 
 class ContextTool(Tool):
-    """rlm_query: works on `context` unless it is given something else."""
+    __doc__ = _Documentation("rlm_query: works on `context` unless it is given something else.")
 
     def __call__(self, task, ctx=None):
         wanted = _wanted_as(_getframe(1))
@@ -128,7 +168,10 @@ async def _all_of(futures):
     return results
 
 
-def _make(name):
+def _tool(name):
+    known = _offered.get(name)
+    if isinstance(known, Tool):
+        return known
     return ContextTool(name) if name == "rlm_query" else Tool(name)
 
 
@@ -136,11 +179,15 @@ _BATCHED = {"llm_query": lambda prompt: (prompt,), "rlm_query": lambda task: (ta
 
 # Everything that was put into the user's namespace by us.
 _offered = {}
+# The names of those the host has said something about.
+_described = set()
 
 
-def offer(names):
+def offer(names, docs=None):
     """Makes these the tools there are. What user code has bound to one of the names stays."""
-    wanted = {name: _offered.get(name) or _make(name) for name in names}
+    wanted = {name: _tool(name) for name in names}
+    if docs or _described:
+        _describe(wanted, docs or {})
     for name, make_args in _BATCHED.items():
         if name in wanted:
             batched = f"{name}_batched"
@@ -160,3 +207,11 @@ def offer(names):
         utilities.introduce()
     _offered.clear()
     _offered.update(wanted)
+
+
+def _describe(wanted, docs):
+    for name in _described.union(docs).intersection(wanted):
+        about = docs.get(name, {})
+        wanted[name]._describe(about.get("doc"), about.get("signature"))
+    _described.clear()
+    _described.update(docs)

@@ -11,7 +11,7 @@ from belljar_guest.wire import encode_own
 
 from .channel import INVALID_PARAMS
 
-_KINDS = {"workspace": str, "env": dict, "path": list, "argv": list, "tools": list}
+_KINDS = {"workspace": str, "env": dict, "path": list, "argv": list, "tools": list, "tool_docs": dict}
 
 # What the last call has put at the head and the end of sys.path.
 _head, _tail = [], []
@@ -33,7 +33,7 @@ def settle_in(surroundings):
     # As if the program were a file there. Everything of the driver is loaded by now.
     _set_path([workspace] if workspace else [], surroundings.get("path", []))
     sys.argv[:] = surroundings.get("argv") or [""]
-    tools.offer(surroundings.get("tools", []))
+    tools.offer(surroundings.get("tools", []), surroundings.get("tool_docs"))
     return encode_own({"language_version": sys.version.split()[0]})
 
 

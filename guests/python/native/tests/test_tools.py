@@ -155,6 +155,19 @@ class Tools(DriverTest):
         self.session.initialize(tools=["b", "c"])
         self.assertEqual(self.value("[b, 'a' in globals(), 'c' in globals()]"), ["mine", False, True])
 
+    def test_documentation(self):
+        docs = {"price": {"doc": "In cents.", "signature": "(article: str, n: int = 1) -> int"}}
+        self.session.initialize(tools=["price", "plain"], tool_docs=docs)
+        code = "import inspect\n[price.__doc__, price.__name__, str(inspect.signature(price)), str(inspect.signature(plain))]"
+        self.assertEqual(self.value(code), ["In cents.", "price", docs["price"]["signature"], "(*args, **kwargs)"])
+        self.value("help(price)")
+        self.assertIn(b"price(article: str, n: int = 1) -> int\n    In cents.\n", self.session.out)
+        # Another time: other words, or none.
+        self.session.initialize(tools=["price"], tool_docs={"price": {"doc": "In dollars.", "signature": "(x): boom()"}})
+        self.assertEqual(self.value("[price.__doc__, str(inspect.signature(price))]"), ["price(x): boom()\n\nIn dollars.", "(*args, **kwargs)"])
+        self.session.initialize(tools=["price"])
+        self.assertIn("A function of the host", self.value("price.__doc__"))
+
 
 class Threads(DriverTest):
     def test_tools_in_threads(self):
