@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use belljar::{PythonSandbox, SandboxResult, StateAfter, Status, Tools};
+use belljar::{PythonSandbox, SandboxResult, StateAfter, Status, ToolDoc, Tools};
 use serde_json::{Value, json};
 use support::{Cells, Expect, Jar, Usage, attacked, eventually, permitted};
 
@@ -55,6 +55,48 @@ fn forged(jar: &Jar, expression: &str) -> Value {
     let result = in_session(jar, &format!("{FORGE}{expression}"));
     result.ended(Status::Ok, 0);
     result.result.and_then(|value| value.json).expect("JSON")
+}
+
+/// What is said about a tool is text: whatever code it looks like, none of it runs, and the session
+/// goes on.
+#[test]
+fn code_in_a_signature_is_not_run() {
+    let look = "boom = lambda *args: open('ran', 'w')\nimport inspect\n\
+                [str(inspect.signature(echo)), echo.__doc__, repr(echo), help(echo)]";
+    for signature in [
+        "(x=boom())".to_owned(),
+        "(x: boom() = 1) -> boom()".to_owned(),
+        "(x): boom()".to_owned(),
+        "(x=(lambda: boom())(), y=[boom() for _ in 'a'])".to_owned(),
+        "(x): ...; boom()".to_owned(),
+        format!("(x={}1)", "-".repeat(4000)),
+        "(".repeat(4096),
+        format!("(x={}{})", "[".repeat(150), "]".repeat(150)),
+        "(**a, *b, c=1, /)".to_owned(),
+        "'; boom(); '".to_owned(),
+        "${boom()}`".to_owned(),
+    ] {
+        let tools = Tools::new().with("echo", |_| Ok(Value::Null)).expect("a good name");
+        let about = ToolDoc::new(r#"</doc> ''' """ \ `${boom()}`"#, signature.as_str());
+        let jar = Jar::new().with_tools(tools.documented("echo", about).expect("plain text"));
+        attacked(&jar, &signature, || {
+            let mut session = jar.session();
+            session.run(look).ended(Status::Ok, 0);
+            session.run("echo()").ended(Status::Ok, 0);
+            let mut script = jar.javascript();
+            script.run("[echo.signature, `${echo}`.includes(echo.signature)]").gave(json!([signature, false]));
+        });
+        assert!(!jar.workspace().join("ran").exists(), "{signature} was run");
+    }
+}
+
+#[test]
+fn a_plain_signature_is_shown() {
+    let tools = Tools::new().with("echo", |_| Ok(Value::Null)).expect("a good name");
+    let tools = tools.documented("echo", ToolDoc::new("Echoes.", "(x: str = 'y') -> str"));
+    let jar = Jar::new().with_tools(tools.expect("plain text"));
+    permitted(&jar, "import inspect\n[str(inspect.signature(echo)), echo.__doc__]")
+        .gave(json!(["(x: str = 'y') -> str", "Echoes."]));
 }
 
 /// Nothing was called: the message made no sense, or was too much.

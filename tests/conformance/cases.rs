@@ -1,6 +1,6 @@
 //! The cases, by name.
 
-use belljar::{Backend, SandboxError, Status};
+use belljar::{Backend, SandboxError, Status, ToolDoc, Tools};
 use serde_json::json;
 use support::{Expect, Jar};
 
@@ -78,6 +78,7 @@ cases![
     truncate_and_touch,
     deltas_are_sorted_and_relative,
     meta_tells_what_held,
+    tools_say_what_they_are,
 ];
 
 fn print_goes_to_stdout(backend: Backend) {
@@ -582,6 +583,30 @@ fn meta_tells_what_held(backend: Backend) {
     assert!(!result.meta.isolation.is_empty() && !result.meta.execution_id.is_empty());
     let again = run_in(backend, &jar, "print(1)");
     assert_ne!(again.meta.execution_id, result.meta.execution_id);
+}
+
+fn tools_say_what_they_are(backend: Backend) {
+    let tools = Tools::new()
+        .with("price", |_| Ok(json!(350)))
+        .and_then(|tools| tools.with("plain", |_| Ok(json!(1))))
+        .and_then(|tools| {
+            tools.documented("price", ToolDoc::new("In cents.", "(article: str, n=1) -> int"))
+        });
+    let jar = Jar::new().with_tools(tools.expect("good names"));
+    let code = "import inspect\n\
+                [price('tea'), price.__doc__, *(str(inspect.signature(t)) for t in (price, plain))]";
+    if backend == Backend::E2b {
+        // Code there cannot call tools.
+        let refused = try_run(backend, &jar, code).expect_err("no tools");
+        assert!(matches!(refused, SandboxError::BackendUnavailable { .. }), "{refused}");
+        return;
+    }
+    run_in(backend, &jar, code).gave(json!([
+        350,
+        "In cents.",
+        "(article: str, n=1) -> int",
+        "(*args, **kwargs)"
+    ]));
 }
 
 /// Whether it was at least this Python 3.

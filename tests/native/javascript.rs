@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use belljar::{
-    Backend, RuntimeType, Sandbox, SandboxConfig, SandboxError, StateAfter, Status, Tools,
+    Backend, RuntimeType, Sandbox, SandboxConfig, SandboxError, StateAfter, Status, ToolDoc,
+    Tools,
     create_sandbox,
 };
 use serde_json::json;
@@ -48,11 +49,16 @@ fn a_session_keeps_state_and_calls_tools() {
     let tools = Tools::new().with("add", |request| {
         Ok(json!(request.call.args.iter().filter_map(serde_json::Value::as_i64).sum::<i64>()))
     });
+    let tools = tools.and_then(|tools| {
+        tools.documented("add", ToolDoc::new("Adds.", "(...numbers: number[]) => number"))
+    });
     let jar = Jar::new().with_tools(tools.expect("a good name"));
     let Some(mut node) = node("a_session_keeps_state_and_calls_tools", jar.config()) else {
         return;
     };
+    node.run("[add.doc, add.signature].join()").gave("Adds.,(...numbers: number[]) => number");
     node.initialize(json!({"n": 1})).expect("a session");
+    node.run("[add.doc, Object.keys(add)].join()").gave("Adds.,");
     node.run("let x = context.n + 1").kept(Status::Ok);
     node.run("(await Promise.all([add(x, 1), add(x, 2)])).join()").gave("3,4");
     let variable = node.get_variable("x").expect("the host is fine").expect("a variable");

@@ -12,6 +12,7 @@ mod scale;
 mod snapshots;
 mod streaming;
 mod suspend;
+mod tool_docs;
 mod tool_failures;
 mod tool_limits;
 mod tools;

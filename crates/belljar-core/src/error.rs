@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::backend::{Backend, Rule};
 use crate::policy::PolicyValidationError;
+use crate::tools::is_tool_name;
 use crate::variables::BadVariable;
 
 /// What is left after an error.
@@ -332,6 +333,7 @@ impl SandboxError {
                 Some("`belljar session list` shows the sessions there are".to_owned())
             }
             Self::SessionBusy { .. } => Some("try again when that process has ended".to_owned()),
+            Self::Tool { name, .. } if is_tool_name(name) => None,
             Self::Tool { .. } => Some(
                 "a tool's name is an identifier of at most 64 ASCII letters, digits and `_` that \
                  neither language reserves"

@@ -33,5 +33,5 @@ pub use result::{
     CellValue, GuestError, Meta, Outcome, ResourceLimits, SandboxResult, StateAfter, Status, Stop,
 };
 pub use text::{CappedBytes, CappedText, TRUNCATION_MARKER};
-pub use tools::{ToolAnswer, ToolCall, ToolFailure, ToolLimits, ToolOutcome, ToolUsage};
+pub use tools::{ToolAnswer, ToolCall, ToolDoc, ToolFailure, ToolLimits, ToolOutcome, ToolUsage};
 pub use variables::{BadVariable, StoreCode};

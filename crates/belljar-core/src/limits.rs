@@ -8,6 +8,20 @@ pub const WASM_PAGE_BYTES: u64 = 64 * 1024;
 /// The name of a tool.
 pub const MAX_TOOL_NAME_BYTES: usize = 64;
 
+/// Tools of one sandbox that are documented. A model that is shown more than some hundred tools
+/// chooses badly; and every fresh interpreter is told about all of them.
+pub const MAX_DOCUMENTED_TOOLS: usize = 1024;
+
+/// What is said about one tool. Docstrings of whole modules are shorter.
+pub const MAX_TOOL_DOC_BYTES: usize = 16 * 1024;
+
+/// The signature of one tool, on one line. It is parsed in the guest.
+pub const MAX_TOOL_SIGNATURE_BYTES: usize = 4 * 1024;
+
+/// Names, documentation and signatures of all tools of one sandbox: they are sent with every fresh
+/// interpreter and kept in its memory.
+pub const MAX_TOOL_DOCS_BYTES: usize = 1024 * 1024;
+
 /// One request of a guest to its host, and one answer: a long document as a prompt fits.
 pub const MAX_TOOL_MESSAGE_BYTES: usize = 32 * 1024 * 1024;
 
@@ -94,8 +108,10 @@ pub const MAX_VALUE_RICH_BYTES: usize = 32 * 1024 * 1024;
 /// The text of a cell's value.
 pub const MAX_VALUE_TEXT_BYTES: usize = 1024 * 1024;
 
-/// One request to the guest's driver: the largest source, JSON-escaped at worst sixfold.
-pub const MAX_REQUEST_BYTES: usize = 6 * MAX_SOURCE_BYTES + 1024 * 1024;
+/// One request to the guest's driver: the largest source, JSON-escaped at worst sixfold, and what is
+/// said about tools, where lines are all that has to be escaped.
+pub const MAX_REQUEST_BYTES: usize =
+    6 * MAX_SOURCE_BYTES + 2 * MAX_TOOL_DOCS_BYTES + 1024 * 1024;
 
 /// How deep JSON from a guest may nest. `serde_json` itself stops at 128; this is the documented
 /// number and what messages say.

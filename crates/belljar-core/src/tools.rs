@@ -6,6 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::limits;
+use crate::units::format_bytes;
+
 /// A guest's wish to have a tool run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCall {
@@ -112,13 +115,63 @@ pub struct ToolLimits {
     pub bytes: u64,
 }
 
+/// What a tool is said to be, for the code that may call it. Plain text: nothing in it is run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ToolDoc {
+    /// What it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doc: Option<String>,
+    /// Its parameters and its result, on one line: `(article: str, n: int = 1) -> int`. Python's
+    /// `inspect.signature` gives it if it is one of Python's; else it is only shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
+}
+
+impl ToolDoc {
+    /// Both.
+    #[must_use]
+    pub fn new(doc: impl Into<String>, signature: impl Into<String>) -> Self {
+        Self { doc: Some(doc.into()), signature: Some(signature.into()) }
+    }
+
+    /// How many bytes it is.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        [&self.doc, &self.signature].into_iter().flatten().map(String::len).sum()
+    }
+
+    /// What is wrong with it, if anything.
+    ///
+    /// # Errors
+    /// The problem, in words.
+    pub fn check(&self) -> Result<(), String> {
+        let doc = self.doc.as_deref().unwrap_or_default();
+        check_text("its documentation", doc, limits::MAX_TOOL_DOC_BYTES, &['\n', '\t'])?;
+        let signature = self.signature.as_deref().unwrap_or_default();
+        check_text("its signature", signature, limits::MAX_TOOL_SIGNATURE_BYTES, &[])
+    }
+}
+
+/// Control characters have no business in what people and models read.
+fn check_text(what: &str, text: &str, max: usize, allowed: &[char]) -> Result<(), String> {
+    if text.len() > max {
+        let [is, most] = [text.len(), max].map(|bytes| format_bytes(bytes as u64));
+        return Err(format!("{what} is {is} long, and {most} is the most"));
+    }
+    match text.chars().find(|char| char.is_control() && !allowed.contains(char)) {
+        Some(char) => Err(format!("{what} holds the control character U+{:04X}", u32::from(char))),
+        None => Ok(()),
+    }
+}
+
 /// Whether a name can be a tool's: a plain ASCII identifier that is no keyword of either language.
 #[must_use]
 pub fn is_tool_name(name: &str) -> bool {
     let mut chars = name.chars();
     let starts = chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
     starts
-        && name.len() <= crate::limits::MAX_TOOL_NAME_BYTES
+        && name.len() <= limits::MAX_TOOL_NAME_BYTES
         && chars.all(|char| char.is_ascii_alphanumeric() || char == '_')
         && !KEYWORDS.contains(&name)
 }
@@ -202,5 +255,25 @@ mod tests {
         for bad in ["", "1x", "a.b", "a-b", "lambda", "function", "é", "a b", &"x".repeat(200)] {
             assert!(!is_tool_name(bad), "{bad}");
         }
+    }
+    #[test]
+    fn what_is_said_about_a_tool_is_short_and_plain() {
+        let checked = |doc: &str, signature: &str| ToolDoc::new(doc, signature).check();
+        assert_eq!(checked("Two\n\tlines, é.", "(x: 'é' = \"\\0\") -> int"), Ok(()));
+        assert_eq!(ToolDoc::default().check(), Ok(()));
+        let most = "x".repeat(limits::MAX_TOOL_DOC_BYTES);
+        assert_eq!(checked(&most, &most[..limits::MAX_TOOL_SIGNATURE_BYTES]), Ok(()));
+        let problem = |doc: &str, signature: &str| checked(doc, signature).unwrap_err();
+        assert_eq!(
+            problem(&format!("{most}x"), ""),
+            "its documentation is 16 385 bytes long, and 16 KiB is the most"
+        );
+        assert_eq!(
+            problem("", &most),
+            "its signature is 16 KiB long, and 4 KiB is the most"
+        );
+        assert_eq!(problem("a\0", ""), "its documentation holds the control character U+0000");
+        assert_eq!(problem("\x1b[31m", ""), "its documentation holds the control character U+001B");
+        assert_eq!(problem("", "(x)\n"), "its signature holds the control character U+000A");
     }
 }

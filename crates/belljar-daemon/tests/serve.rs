@@ -333,6 +333,34 @@ fn a_named_session_outlives_its_connection() {
 }
 
 #[test]
+fn tools_are_described_or_what_is_said_is_refused() {
+    let mut client = Client::new();
+    let about = json!({"doc": "In cents.", "signature": "(article: str) -> int"});
+    let sandbox =
+        client.create(json!({"tools": ["price"], "deferred_tools": ["ask"], "tool_docs": {
+            "price": about, "ask": {"doc": "Asks."}}}));
+    let look = "import inspect; print(price.__doc__, inspect.signature(price), ask.__doc__)";
+    let seen = "In cents. (article: str) -> int Asks.\n";
+    assert_eq!(client.execute(sandbox, look)["stdout"], seen);
+    client.ask("initialize", json!({"sandbox": sandbox}));
+    assert_eq!(client.execute(sandbox, look)["stdout"], seen);
+    let fork = client.ask("fork", json!({"sandbox": sandbox}))["sandbox"].as_u64().unwrap();
+    assert_eq!(client.execute(fork, look)["stdout"], seen);
+
+    let mut refused = |name: &str, about: Value| {
+        let docs = json!({name: about});
+        client.refused("create", json!({"tools": ["price"], "tool_docs": docs})).1
+    };
+    insta::assert_snapshot!(refused("prise", about), @r#"the tool "prise" cannot be offered: it is documented, and no tool has that name; nothing was run"#);
+    insta::assert_snapshot!(refused("price", json!({"doc": "x".repeat(16 * 1024 + 1)})), @r#"the tool "price" cannot be offered: its documentation is 16 385 bytes long, and 16 KiB is the most; nothing was run"#);
+    insta::assert_snapshot!(refused("price", json!({"doc": "a\u{0}b"})), @r#"the tool "price" cannot be offered: its documentation holds the control character U+0000; nothing was run"#);
+    insta::assert_snapshot!(refused("price", json!({"signature": "(a,\nb)"})), @r#"the tool "price" cannot be offered: its signature holds the control character U+000A; nothing was run"#);
+    for nonsense in [json!("text"), json!({"doc": 3}), json!({"docs": "x"}), json!([])] {
+        refused("price", nonsense);
+    }
+}
+
+#[test]
 fn a_suspended_session_is_resumed_over_another_connection() {
     let name = Named::new("suspended");
     let mut client = Client::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use belljar_core::limits::MAX_LOOK_BYTES;
-use belljar_core::{ToolAnswer, ToolCall, ToolUsage};
+use belljar_core::{ToolAnswer, ToolCall, ToolDoc, ToolUsage};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -74,6 +74,9 @@ pub struct Surroundings {
     /// The tools it may call.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
+    /// What is said about them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_docs: BTreeMap<String, ToolDoc>,
     /// Whether it has lived elsewhere before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub renewed: bool,

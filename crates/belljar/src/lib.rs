@@ -49,7 +49,7 @@ pub use belljar_core::{
     Backend, CellValue, DANGEROUS_IMPORTS, ExecutionPolicy, Field, FieldIssue, GuestError, Meta,
     Network, Origin, Outcome, PolicyLayer, PolicyValidationError, Preset, ResolvedPolicy,
     RuntimeType, SandboxError, SandboxExecutionError, SandboxResult, StateAfter, Status, Stop,
-    Survives, ToolAnswer, ToolCall, ToolFailure, ToolOutcome, ToolUsage,
+    Survives, ToolAnswer, ToolCall, ToolDoc, ToolFailure, ToolOutcome, ToolUsage,
 };
 pub use belljar_host::{CancelHandle, Completions, LineSink, Variable};
 pub use choice::jail_report;

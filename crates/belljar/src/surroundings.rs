@@ -20,6 +20,7 @@ pub(crate) fn surroundings(
         path,
         argv: arguments(policy.argv(), language),
         tools: tools.names(),
+        tool_docs: tools.docs().clone(),
         renewed: false,
     }
 }

@@ -436,7 +436,7 @@ class Tools(DriverTest):
 
     def test_nothing_in_a_signature_is_run(self):
         self.value("ran = []\ndef boom(*args): ran.append(args)")
-        for text in ["(x=boom())", "(x: boom() = 1)", "(*a: boom(), **k: boom()) -> boom()", "(x=[boom() for y in 'ab'], /, *, z=(lambda: boom())())",
+        for text in ["(x=boom())", "(x: boom() = 1)", "(*a: boom(), **k: boom()) -> boom()", "(w=..., x=[boom() for y in 'ab'], /, *, z=(lambda: boom())())",
                      "(x: 'a' = {'k': [1, (2.5, None)]}, y=-1, z=b'')"]:
             self.move(["f"], {"f": {"signature": text}})
             self.assertEqual(self.value("import inspect; [str(inspect.signature(f)), ran]"), [text, []])

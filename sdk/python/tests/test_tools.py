@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import threading
 import time
+from functools import partial
 from typing import Any, Optional
 
 import pytest
@@ -45,24 +47,109 @@ def test_tools_are_functions_in_javascript(make: Make) -> None:
     assert sandbox.execute("console.log(await add(1, 2), add.sync(3, 4))").stdout == "3 7\n"
 
 
-def test_signatures_and_docstrings_are_visible_in_a_session(make: Make) -> None:
+SHOW = "import inspect\nprint(inspect.signature(add))\nprint(inspect.getdoc(add))"
+SHOWN = (
+    "(a: int, b: int = 0, *, note: Optional[str] = None) -> int\n"
+    "Adds two numbers.\n\nThe note is for nobody.\n"
+)
+
+
+def test_signatures_and_docstrings_are_visible_in_every_execution(make: Make) -> None:
     sandbox = make(tools=[add])
+    assert sandbox.execute(SHOW).stdout == SHOWN
     sandbox.initialize()
-    code = "import inspect\nprint(inspect.signature(add))\nprint(inspect.getdoc(add))"
-    assert sandbox.execute(code).stdout == (
-        "(a: int, b: int = 0, *, note: Optional[str] = None) -> int\n"
-        "Adds two numbers.\n\nThe note is for nobody.\n"
-    )
-    # Nothing else is left behind.
+    result = sandbox.execute(SHOW)
+    assert result.stdout == SHOWN
+    fork = sandbox.fork()
+    assert fork.execute(SHOW).stdout == SHOWN
+    other = make(tools=[add])
+    other.restore(sandbox.snapshot())
+    assert other.execute(SHOW).stdout == SHOWN
+    # Nothing was run to bring them there, and nothing is left behind.
     names = "print(sorted(n for n in dir() if not n.startswith('__')))"
     assert (
         sandbox.execute(names).stdout
         == "['add', 'chunk_text', 'context', 'inspect', 'search_context']\n"
     )
     assert sandbox.tool_descriptions == (
-        "add(a: 'int', b: 'int' = 0, *, note: 'Optional[str]' = None) -> 'int'\n"
+        "add(a: int, b: int = 0, *, note: Optional[str] = None) -> int\n"
         "    Adds two numbers.\n    \n    The note is for nobody."
     )
+
+
+def test_help_knows_a_tool(make: Make) -> None:
+    shown = make(tools=[add]).execute("help(add)").stdout
+    assert shown.endswith(
+        "add(a: int, b: int = 0, *, note: Optional[str] = None) -> int\n"
+        "    Adds two numbers.\n\n    The note is for nobody.\n\n"
+    )
+
+
+def test_signatures_and_docstrings_are_visible_in_javascript(make: Make) -> None:
+    sandbox = make(runtime="javascript", tools=[add])
+    code = "console.log(add.signature); console.log(add.doc); console.log(Object.keys(add))"
+    shown = SHOWN + "[]\n"
+    assert sandbox.execute(code).stdout == shown
+    sandbox.initialize()
+    assert sandbox.execute(code).stdout == shown
+
+
+def test_signatures_and_docstrings_are_visible_in_a_named_session() -> None:
+    session_name = f"test-{os.getpid()}-{time.monotonic_ns()}"
+    for _ in range(2):
+        with create_sandbox(session_id=session_name, tools=[add]) as sandbox:
+            assert sandbox.execute(SHOW).stdout == SHOWN
+    with create_sandbox(session_id=session_name, tools={"add": lambda: 1}) as sandbox:
+        assert sandbox.execute("str(inspect.signature(add))").value == "()"
+
+
+class Odd:
+    """Does not like to be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+def test_whatever_a_tool_looks_like_it_can_be_offered(make: Make) -> None:
+    def odd(a: Any, b: Any, c: Any, *, d: Any = len) -> None:
+        """Has \x1b[31mcolours\x00 and half a \ud800 character."""
+
+    odd.__defaults__ = (Odd(), object(), "\0")
+    odd.__annotations__ = {"a": Odd(), "b": "not a type", "c": "x\0y", "return": Odd()}
+
+    def endless() -> None: ...
+
+    endless.__doc__ = "é" * 20_000
+    many = eval(f"lambda {', '.join(f'parameter_{n}=0' for n in range(500))}: 1")
+    tools = {"odd": odd, "endless": endless, "many": many, "cls": Odd, "partial": partial(add, 1)}
+    sandbox = make(tools=tools)
+    signature = "import inspect\nstr(inspect.signature({}))"
+    shown = sandbox.execute(signature.format("odd")).value
+    assert shown == r"(a=..., b=..., c='\x00', *, d=...)"
+    doc = sandbox.execute("odd.__doc__").value
+    assert doc == "Has \ufffd[31mcolours\ufffd and half a ? character."
+    doc = sandbox.execute("endless.__doc__").value
+    assert len(doc.encode()) <= 16 * 1024
+    assert doc.endswith("é\n(the rest was left out)")
+    assert sandbox.execute(signature.format("many")).value == "(*args, **kwargs)"
+    assert sandbox.execute("many()").value == 1
+    assert sandbox.execute(signature.format("partial")).value == (
+        "(b: int = 0, *, note: Optional[str] = None) -> int"
+    )
+    assert sandbox.execute("partial(b=2)").value == 3
+
+
+def test_too_much_documentation_is_refused_and_much_is_not(make: Make) -> None:
+    def documented(count: int) -> dict[str, Any]:
+        def tool() -> int:
+            return 1
+
+        tool.__doc__ = "x" * 16_000
+        return {f"tool_{number}": tool for number in range(count)}
+
+    assert make(tools=documented(60)).execute("tool_59()").value == 1
+    with pytest.raises(SandboxExecutionError, match="all tools together is longer than 1 MiB"):
+        make(tools=documented(70))
 
 
 def test_a_tool_that_raises_is_an_exception_in_the_guest(make: Make) -> None:

@@ -4,7 +4,7 @@ import { ConfigError, type Issue } from "./errors.js";
 import { BYTES_PER_UNIT } from "./execution.js";
 import type { Backend, CreateParams, ExecutionPolicy, JsonValue, Preset, RuntimeType } from "./generated.js";
 import { plain } from "./json.js";
-import { Tools, type LLMQuery, type RLMQuery, type Tool, type ToolObject } from "./tools.js";
+import { Tools, type DescribedTool, type LLMQuery, type RLMQuery, type Tool, type ToolObject } from "./tools.js";
 
 /** A line that was printed, with its end; the last one may have none. */
 export type OutputCallback = (line: string) => unknown;
@@ -127,6 +127,7 @@ export function planned(config: REPLConfig): Plan {
     language: config.language ?? "python",
     policy: policyOf(config),
     tools: tools.names,
+    tool_docs: tools.docs,
     stream: onStdout !== undefined || onStderr !== undefined,
     input: onInput !== undefined,
   };
@@ -172,11 +173,21 @@ function issuesOf(config: unknown): Issue[] {
   }
   if (object(tools) === null) {
     for (const [name, tool] of Object.entries(tools ?? {})) {
-      const usable = typeof tool === "function" || typeof (tool as ToolObject | null)?.run === "function";
-      if (!usable) issues.push({ field: `tools.${name}`, message: "must be a function, or an object with run()" });
+      issues.push(...issuesOfTool(`tools.${name}`, tool));
     }
   }
   return issues;
+}
+
+function issuesOfTool(field: string, tool: Tool): Issue[] {
+  if (typeof tool === "function") return [];
+  const given: Partial<ToolObject & DescribedTool> = object(tool) === null ? tool : {};
+  const { run, handler, doc, signature } = given;
+  if ((typeof run === "function") === (typeof handler === "function")) {
+    return [{ field, message: "must be a function, or an object with either run() or handler()" }];
+  }
+  const texts = Object.entries({ doc, signature }).filter(([, value]) => value !== undefined && typeof value !== "string");
+  return texts.map(([name, value]) => ({ field: `${field}.${name}`, message: `must be text, not ${shown(value)}` }));
 }
 
 function toolsOf({ tools, onLLMQuery, onRLMQuery }: REPLConfig): Tools {

@@ -94,6 +94,8 @@ export interface CreateParams {
   session?: string | null;
   /** Whether the client wants every line while code runs. */
   stream?: boolean;
+  /** What is said about tools in the guest, by their names. */
+  tool_docs?: Record<string, ToolDoc>;
   /** Tools of the client that the guest may call. */
   tools?: string[];
   /** Whether Pyodide runs in a worker thread. */
@@ -467,6 +469,14 @@ export interface ToolCall {
   kwargs: Record<string, JsonValue>;
   /** The tool. */
   name: string;
+}
+
+/** What a tool is said to be, for the code that may call it. Plain text: nothing in it is run. */
+export interface ToolDoc {
+  /** What it does. */
+  doc?: string | null;
+  /** Its parameters and its result, on one line: `(article: str, n: int = 1) -> int`. Python's `inspect.signature` gives it if it is one of Python's; else it is only shown. */
+  signature?: string | null;
 }
 
 /** Why a tool gave nothing. Becomes an exception in the guest. */

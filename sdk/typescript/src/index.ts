@@ -65,5 +65,5 @@ export { PROTOCOL_VERSION } from "./generated.js";
 export { shutdown } from "./processes.js";
 export type { ExecuteOptions, ISandbox, ToolAnswer } from "./sandbox.js";
 export type { Snapshot } from "./snapshot.js";
-export type { LLMQuery, RLMQuery, Tool, ToolFunction, ToolObject, ToolRequest } from "./tools.js";
+export type { DescribedTool, LLMQuery, RLMQuery, Tool, ToolDescription, ToolFunction, ToolObject, ToolRequest } from "./tools.js";
 export { GuestValue } from "./variable.js";

@@ -1,7 +1,7 @@
 // Functions of the caller that code in a sandbox may call.
 
 import { ConfigError, messageOf, NotJsonError } from "./errors.js";
-import type { JsonValue, ToolParams } from "./generated.js";
+import type { JsonValue, ToolDoc, ToolParams } from "./generated.js";
 
 /** A call as a tool sees it. */
 export interface ToolRequest {
@@ -21,12 +21,25 @@ export interface ToolRequest {
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 export type ToolFunction = (...args: any[]) => unknown;
 
+/** What the code in the sandbox can find out about a tool. Plain text: nothing in it is run. */
+export interface ToolDescription {
+  /** What it does: `NAME.doc` in JavaScript, `NAME.__doc__` and `help(NAME)` in Python. */
+  doc?: string;
+  /** Its parameters and its result, on one line: `NAME.signature`; `inspect.signature` if it is one of Python's. */
+  signature?: string;
+}
+
+/** A plain function with something said about it. */
+export interface DescribedTool extends ToolDescription {
+  handler: ToolFunction;
+}
+
 /** A tool that wants to see the whole call. */
-export interface ToolObject {
+export interface ToolObject extends ToolDescription {
   run: (request: ToolRequest) => unknown;
 }
 
-export type Tool = ToolFunction | ToolObject;
+export type Tool = ToolFunction | DescribedTool | ToolObject;
 
 /** Asks a model. */
 export type LLMQuery = (prompt: string, request: ToolRequest) => string | Promise<string>;
@@ -39,13 +52,22 @@ type Handler = (request: ToolRequest) => unknown;
 /** What a sandbox offers its guest. */
 export class Tools {
   readonly #handlers = new Map<string, Handler>();
+  readonly #docs = new Map<string, ToolDoc>();
 
   get names(): string[] {
     return [...this.#handlers.keys()];
   }
 
+  get docs(): Record<string, ToolDoc> {
+    return Object.fromEntries(this.#docs);
+  }
+
   add(name: string, tool: Tool): void {
-    this.#set(name, typeof tool === "function" ? called(tool) : (request) => tool.run(request));
+    this.#set(name, handlerOf(tool));
+    if (typeof tool === "function") return;
+    const { doc, signature } = tool;
+    const said: ToolDoc = { ...(doc !== undefined && { doc }), ...(signature !== undefined && { signature }) };
+    if (Object.keys(said).length > 0) this.#docs.set(name, said);
   }
 
   addLLM(ask: LLMQuery): void {
@@ -77,6 +99,12 @@ export class Tools {
     }
     this.#handlers.set(name, handler);
   }
+}
+
+function handlerOf(tool: Tool): Handler {
+  if (typeof tool === "function") return called(tool);
+  if ("run" in tool && typeof tool.run === "function") return (request) => tool.run(request);
+  return called((tool as DescribedTool).handler);
 }
 
 function called(tool: ToolFunction): Handler {

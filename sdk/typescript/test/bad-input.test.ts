@@ -55,7 +55,16 @@ describe("wrong types and unknown options", () => {
   });
 
   test("tools that are none, and names that cannot be", async () => {
-    await assert.rejects(createSandbox(odd({ tools: { add: 3 } })), /tools\.add: must be a function/);
+    for (const add of [3, null, {}, { run: 1 }, { run: () => 1, handler: () => 1 }]) {
+      await assert.rejects(createSandbox(odd({ tools: { add } })), /tools\.add: must be a function, or an object with either/);
+    }
+    await assert.rejects(createSandbox(odd({ tools: { add: { handler: () => 1, doc: 3 } } })), /tools\.add\.doc: must be text, not 3/);
+    const said = (doc: string, signature = "()") => createSandbox({ tools: { add: { handler: () => 1, doc, signature } } });
+    await assert.rejects(said("x".repeat(16_385)), /its documentation is 16 385 bytes long, and 16 KiB is the most/);
+    await assert.rejects(said("a\0b"), /its documentation holds the control character U\+0000/);
+    await assert.rejects(said("", "(\n)"), /its signature holds the control character U\+000A/);
+    await using sandbox = await said("x".repeat(16_384), "(x=__import__('os').system('boom'))");
+    assert.equal((await sandbox.execute("add.__doc__ == 'x' * 16384 and add()")).result?.json, 1);
     await assert.rejects(createSandbox({ tools: { "two words": () => 1 } }), {
       name: "SandboxError",
       kind: "tool",

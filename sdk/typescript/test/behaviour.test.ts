@@ -226,6 +226,31 @@ describe("tools", () => {
     assert.equal((await script.execute("await add(1, 2)")).result?.json, 3);
   });
 
+  test("say what they are, in every execution", async () => {
+    const tools = {
+      price: {
+        doc: "The price of an article.",
+        signature: "(article: str, n: int = 1) -> int",
+        handler: (article: string, n = 1) => article.length * n,
+      },
+      whole: { run: ({ args }: ToolRequest) => args, doc: "Sees the whole call.", signature: "(...args) => unknown" },
+      plain: () => 1,
+    };
+    const python = "import inspect\n[price('tea', 2), price.__doc__, str(inspect.signature(price)), whole.__doc__, str(inspect.signature(plain))]";
+    const script = "[await price('tea', 2), price.doc, price.signature, whole.signature, plain.doc ?? null, Object.keys(price)]";
+    const inPython = [6, tools.price.doc, tools.price.signature, "whole(...args) => unknown\n\nSees the whole call.", "(*args, **kwargs)"];
+    const inScript = [6, tools.price.doc, tools.price.signature, "(...args) => unknown", null, []];
+    for (const fresh of [true, false]) {
+      await using sandbox = await session({ tools, fresh });
+      assert.deepEqual((await sandbox.execute(python)).result?.json, inPython);
+      await using other = await session({ tools, fresh, language: "javascript" });
+      assert.deepEqual((await other.execute(script)).result?.json, inScript);
+    }
+    await using sandbox = await session({ tools });
+    await using fork = await sandbox.fork();
+    assert.deepEqual((await fork.execute(python)).result?.json, inPython);
+  });
+
   test("run at the same time when the code awaits several", async () => {
     let running = 0;
     let most = 0;

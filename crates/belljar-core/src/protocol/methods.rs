@@ -4,6 +4,7 @@
 //! same. Requests of one sandbox are served in their order, those of different ones at the same
 //! time; `cancel` is served at once.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -14,7 +15,7 @@ use crate::backend::Backend;
 use crate::language::RuntimeType;
 use crate::policy::Preset;
 use crate::result::GuestError;
-use crate::tools::{ToolAnswer, ToolFailure, ToolOutcome};
+use crate::tools::{ToolAnswer, ToolDoc, ToolFailure, ToolOutcome};
 
 /// Both sides have to speak the same.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -118,6 +119,9 @@ pub struct CreateParams {
     /// Tools whose answers come later, with [`RESUME`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deferred_tools: Vec<String>,
+    /// What is said about tools in the guest, by their names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_docs: BTreeMap<String, ToolDoc>,
     /// How deep this sandbox is nested in `rlm_query`.
     #[serde(skip_serializing_if = "is_zero")]
     pub depth: u64,

@@ -157,6 +157,9 @@ fn tools(
     for name in deferred.iter().filter(|name| !params.tools.contains(name)) {
         tools = tools.deferred(name)?;
     }
+    for (name, doc) in &params.tool_docs {
+        tools = tools.documented(name, doc.clone())?;
+    }
     Ok(tools.at_depth(params.depth))
 }
 

@@ -262,6 +262,7 @@ fn create_params(config: &SandboxConfig, links: &Links, session: Option<&str>) -
         session: session.map(str::to_owned),
         tools: links.tools.names_of(false),
         deferred_tools: links.tools.names_of(true),
+        tool_docs: links.tools.docs().clone(),
         depth: links.tools.depth(),
         input: links.input.is_some(),
         stream: links.on_stdout.is_some() || links.on_stderr.is_some(),

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use belljar_core::tools::is_tool_name;
-use belljar_core::{SandboxError, ToolCall, ToolFailure, ToolOutcome};
+use belljar_core::units::format_bytes;
+use belljar_core::{SandboxError, ToolCall, ToolDoc, ToolFailure, ToolOutcome, limits};
 use serde_json::Value;
 
 pub(crate) use serve::ToolServer;
@@ -44,6 +45,7 @@ type Handler = Arc<dyn Fn(&ToolRequest) -> ToolOutcome + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct Tools {
     entries: BTreeMap<String, Entry>,
+    docs: BTreeMap<String, ToolDoc>,
     depth: u64,
 }
 
@@ -111,6 +113,30 @@ impl Tools {
         self.insert(name, Entry::Later)
     }
 
+    /// Says what a tool is that is offered already, for the code that may call it: `__doc__` and
+    /// `inspect.signature` in Python, `doc` and `signature` of the function in JavaScript.
+    ///
+    /// # Errors
+    /// When there is no such tool, or the text is too long or holds control characters.
+    pub fn documented(mut self, name: &str, doc: ToolDoc) -> Result<Self, SandboxError> {
+        let checked = doc.check();
+        self.docs.insert(name.to_owned(), doc);
+        let bytes: usize = self.docs.iter().map(|(name, doc)| name.len() + doc.bytes()).sum();
+        let problem = if !self.entries.contains_key(name) {
+            "it is documented, and no tool has that name".to_owned()
+        } else if let Err(problem) = checked {
+            problem
+        } else if self.docs.len() > limits::MAX_DOCUMENTED_TOOLS {
+            format!("{} documented tools are the most", limits::MAX_DOCUMENTED_TOOLS)
+        } else if bytes > limits::MAX_TOOL_DOCS_BYTES {
+            let most = format_bytes(limits::MAX_TOOL_DOCS_BYTES as u64);
+            format!("the documentation of all tools together is longer than {most}")
+        } else {
+            return Ok(self);
+        };
+        Err(SandboxError::Tool { name: name.to_owned(), problem })
+    }
+
     /// Offers `llm_query(prompt)`, and with it `llm_query_batched(prompts)`.
     #[must_use]
     pub fn llm(
@@ -158,6 +184,12 @@ impl Tools {
         self.entries.keys().cloned().collect()
     }
 
+    /// What is said about them, by name.
+    #[must_use]
+    pub fn docs(&self) -> &BTreeMap<String, ToolDoc> {
+        &self.docs
+    }
+
     /// The names of those that answer later, sorted, or of those that answer at once.
     pub(crate) fn names_of(&self, later: bool) -> Vec<String> {
         let such = |entry: &Entry| matches!(entry, Entry::Later) == later;
@@ -200,6 +232,47 @@ mod tests {
         insta::assert_snapshot!(
             tools.with("two words", |_| Ok(Value::Null)).unwrap_err(),
             @r#"the tool "two words" cannot be offered: it is no name in both languages; nothing was run"#
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_said_about_a_tool_is_refused() {
+        let tools = Tools::new().deferred("ask").unwrap();
+        let refusal = |name: &str, doc: ToolDoc| {
+            tools.clone().documented(name, doc).unwrap_err().to_string()
+        };
+        let about = ToolDoc::new("Asks.", "(question: str) -> bool");
+        insta::assert_snapshot!(
+            refusal("other", about.clone()),
+            @r#"the tool "other" cannot be offered: it is documented, and no tool has that name; nothing was run"#
+        );
+        insta::assert_snapshot!(
+            refusal("ask", ToolDoc::new("a\0b", "()")),
+            @r#"the tool "ask" cannot be offered: its documentation holds the control character U+0000; nothing was run"#
+        );
+        let tools = tools.documented("ask", about.clone()).unwrap();
+        assert_eq!(tools.docs()["ask"], about);
+    }
+
+    #[test]
+    fn documentation_is_bounded_in_number_and_altogether() {
+        let fill = |count: usize, doc: &str| {
+            (0..count).try_fold(Tools::new(), |tools, number| {
+                let name = format!("tool_{number}");
+                let about = ToolDoc { doc: Some(doc.to_owned()), signature: None };
+                tools.deferred(&name)?.documented(&name, about)
+            })
+        };
+        let long = "x".repeat(limits::MAX_TOOL_DOC_BYTES);
+        fill(limits::MAX_DOCUMENTED_TOOLS, "short").unwrap();
+        fill(60, &long).unwrap();
+        insta::assert_snapshot!(
+            fill(limits::MAX_DOCUMENTED_TOOLS + 1, "short").unwrap_err(),
+            @r#"the tool "tool_1024" cannot be offered: 1024 documented tools are the most; nothing was run"#
+        );
+        insta::assert_snapshot!(
+            fill(64, &long).unwrap_err(),
+            @r#"the tool "tool_63" cannot be offered: the documentation of all tools together is longer than 1 MiB; nothing was run"#
         );
     }
 }

@@ -48,9 +48,11 @@ def _parameter(arg, kind, default, source):
 
 def _default(node, source):
     try:
-        return Parameter.empty if node is None else literal_eval(node)
+        value = Parameter.empty if node is None else literal_eval(node)
     except (TypeError, ValueError):
-        return _shown(node, source)
+        value = ...
+    # An ellipsis, too, stands for something that only the host has.
+    return _shown(node, source) if value is ... else value
 
 
 def _shown(node, source):

@@ -24,7 +24,7 @@ from . import tools as tool_box
 from . import wire
 from .connection import Connection
 from .engine import Engine, default_engine
-from .errors import ClosedError, InvalidRequestError, SandboxError
+from .errors import ClosedError, InvalidRequestError
 from .logger import SandboxLogger
 from .models import FileEntry, GuestError, OpaqueValue, RuntimeType, SandboxResult, ToolCall
 from .policy import ExecutionPolicy
@@ -86,6 +86,7 @@ class Options:
             "workspace": None if self.workspace is None else str(self.workspace.absolute()),
             "session": self.session_id,
             "tools": list(self.tools),
+            "tool_docs": tool_box.docs(self.tools),
             "deferred_tools": list(self.deferred_tools),
             "stream": self.stream,
             "input": self.answers_input,
@@ -150,8 +151,6 @@ class Guest:
         """Makes it. Must come first."""
         made = yield Ask("create", self.options.params())
         self._live_at(connection, made)
-        if self.options.session_id is not None:
-            yield from self._introduce_tools()
 
     def execute(self, code: str, inject_setup: bool = True) -> Steps[SandboxResult]:
         """Runs code."""
@@ -180,7 +179,6 @@ class Guest:
         wire.check_value(context, "the context")
         yield Ask("initialize", {"sandbox": self.number, "context": context})
         self._is_session = True
-        yield from self._introduce_tools()
 
     def get_variable(self, name: str, default: Any) -> Steps[Any]:
         """A variable of the session."""
@@ -294,16 +292,6 @@ class Guest:
         connection.hosts[self.number] = self.host
         self._forget = finalize(self, connection.abandoned.append, self.number)
         self._forget.atexit = False
-
-    def _introduce_tools(self) -> Steps[None]:
-        """Signatures and docstrings of tools become visible in a session."""
-        if self.options.tools and self.options.runtime is RuntimeType.PYTHON:
-            code = tool_box.introduction(self.options.tools)
-            try:
-                yield Ask("execute", {"sandbox": self.number, "code": code}, runs=True)
-            except SandboxError:
-                # The session works without them; a suspended one cannot be told.
-                return
 
 
 def _check_text(value: Any, what: str) -> None:

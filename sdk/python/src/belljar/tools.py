@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import contextvars
 import inspect
-import json
 import threading
+import unicodedata
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from typing import (
@@ -21,6 +22,10 @@ from .errors import InvalidRequestError, SandboxError
 
 Tool = Callable[..., Any]
 Tools = Union[Mapping[str, Tool], Sequence[Tool]]
+
+#: What a server takes as the docstring of a tool, and as its signature.
+MAX_DOC_BYTES = 16 * 1024
+MAX_SIGNATURE_BYTES = 4 * 1024
 
 #: How deep the sandbox is nested in `rlm_query` that asked for what this thread or task does.
 _depth: contextvars.ContextVar[Optional[int]] = contextvars.ContextVar("depth", default=None)
@@ -68,81 +73,86 @@ def describe(tools: Mapping[str, Tool]) -> str:
 
 
 def _described(name: str, tool: Tool) -> str:
-    signature = _signature(tool)
-    head = f"{name}{'(...)' if signature is None else signature}"
-    doc = inspect.getdoc(tool) if _has_doc(tool) else None
+    head = f"{name}{_signature(tool) or '(...)'}"
+    doc = _doc(tool)
     return head if not doc else head + "\n" + "\n".join(f"    {line}" for line in doc.splitlines())
 
 
-def introduction(tools: Mapping[str, Tool]) -> str:
-    """Python code that gives the guest's functions their signatures and docstrings."""
-    facts: list[Any] = []
-    for name, tool in tools.items():
-        signature = _signature(tool)
-        facts.append(
-            {
-                "name": name,
-                "doc": inspect.getdoc(tool) if _has_doc(tool) else None,
-                "parameters": None if signature is None else _parameters(signature),
-                "returns": None if signature is None else _shown(signature.return_annotation),
-            }
-        )
-    return f"{_INTRODUCE}_introduce({json.dumps(json.dumps(facts))})\ndel _introduce\n"
+def docs(tools: Mapping[str, Tool]) -> dict[str, dict[str, str]]:
+    """What the guest is told about tools: their docstrings, and their signatures as text."""
+    said = {name: _said(tool) for name, tool in tools.items()}
+    return {name: about for name, about in said.items() if about}
 
 
-#: Types and defaults are the host's: the guest has only their text.
-_INTRODUCE = """
-def _introduce(facts):
-    import json
-    from inspect import Parameter, Signature
-    from belljar import tools
-    class Text(str):
-        __repr__ = str.__str__
-    def text(shown):
-        return Parameter.empty if shown is None else Text(shown)
-    for fact in json.loads(facts):
-        tool = getattr(tools, fact["name"])
-        if fact["doc"] is not None:
-            tool.__doc__ = fact["doc"]
-        if fact["parameters"] is not None:
-            tool.__signature__ = Signature(
-                [
-                    Parameter(name, kind, default=text(default), annotation=text(annotation))
-                    for name, kind, default, annotation in fact["parameters"]
-                ],
-                return_annotation=text(fact["returns"]),
-            )
-"""
+def _said(tool: Tool) -> dict[str, str]:
+    doc, signature = _doc(tool), _signature(tool)
+    said = {"doc": _short(doc)} if doc else {}
+    if signature and len(signature.encode("utf-8", "replace")) <= MAX_SIGNATURE_BYTES:
+        said["signature"] = _plain(signature)
+    return said
 
 
-def _signature(tool: Tool) -> Optional[inspect.Signature]:
+def _doc(tool: Tool) -> Optional[str]:
+    # An object of a class has the docstring of its class, which is not about calling it.
+    own = inspect.isroutine(tool) or "__doc__" in getattr(tool, "__dict__", {})
+    doc = inspect.getdoc(tool) if own else None
+    return doc if isinstance(doc, str) else None
+
+
+def _short(doc: str) -> str:
+    """Nobody asked for a docstring to be told, so one that is too long is no reason to fail."""
+    data = _plain(doc).encode("utf-8")
+    if len(data) <= MAX_DOC_BYTES:
+        return data.decode("utf-8")
+    end = "\n(the rest was left out)"
+    return data[: MAX_DOC_BYTES - len(end)].decode("utf-8", "ignore") + end
+
+
+def _plain(text: str) -> str:
+    """Without what the server refuses: control characters, and halves of characters."""
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return "".join(
+        char if char in "\n\t" or unicodedata.category(char) != "Cc" else "\ufffd" for char in text
+    )
+
+
+class _Text(str):
+    """Shows itself without quotes."""
+
+    __repr__ = str.__str__
+
+
+def _signature(tool: Tool) -> Optional[str]:
+    """As it is written in Python; what has no such form is left out."""
     try:
-        return inspect.signature(tool)
+        signature = inspect.signature(tool)
     except (TypeError, ValueError):
         return None
-
-
-def _has_doc(tool: Tool) -> bool:
-    # An object of a class has the docstring of its class, which is not about calling it.
-    return inspect.isroutine(tool) or "__doc__" in getattr(tool, "__dict__", {})
-
-
-def _parameters(signature: inspect.Signature) -> list[Any]:
-    return [
-        [
-            parameter.name,
-            int(parameter.kind),
-            None if parameter.default is parameter.empty else repr(parameter.default),
-            _shown(parameter.annotation),
-        ]
+    parameters = [
+        parameter.replace(
+            default=_written(parameter.default, repr, "..."),
+            annotation=_written(parameter.annotation, _annotation, None),
+        )
         for parameter in signature.parameters.values()
     ]
+    returns = _written(signature.return_annotation, _annotation, None)
+    return str(signature.replace(parameters=parameters, return_annotation=returns))
 
 
-def _shown(annotation: Any) -> Optional[str]:
-    if annotation is inspect.Signature.empty:
-        return None
+def _annotation(annotation: Any) -> str:
     return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+
+def _written(value: Any, write: Callable[[Any], str], otherwise: Optional[str]) -> Any:
+    """A default or a type as text, which in a guest is all that is left of it."""
+    if value is inspect.Signature.empty:
+        return value
+    try:
+        text = " ".join(write(value).split())
+        ast.parse(text, mode="eval")
+    except Exception:  # noqa: BLE001, it is code of others that writes it
+        return inspect.Signature.empty if otherwise is None else _Text(otherwise)
+    return _Text(text)
 
 
 class Host:
