@@ -84,7 +84,9 @@ fn code_in_a_signature_is_not_run() {
             session.run(look).ended(Status::Ok, 0);
             session.run("echo()").ended(Status::Ok, 0);
             let mut script = jar.javascript();
-            script.run("[echo.signature, `${echo}`.includes(echo.signature)]").gave(json!([signature, false]));
+            script
+                .run("[echo.signature, `${echo}`.includes(echo.signature)]")
+                .gave(json!([signature, false]));
         });
         assert!(!jar.workspace().join("ran").exists(), "{signature} was run");
     }

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use belljar::{
-    Backend, RuntimeType, Sandbox, SandboxConfig, SandboxError, StateAfter, Status, ToolDoc,
-    Tools,
+    Backend, RuntimeType, Sandbox, SandboxConfig, SandboxError, StateAfter, Status, ToolDoc, Tools,
     create_sandbox,
 };
 use serde_json::json;

@@ -110,8 +110,7 @@ pub const MAX_VALUE_TEXT_BYTES: usize = 1024 * 1024;
 
 /// One request to the guest's driver: the largest source, JSON-escaped at worst sixfold, and what is
 /// said about tools, where lines are all that has to be escaped.
-pub const MAX_REQUEST_BYTES: usize =
-    6 * MAX_SOURCE_BYTES + 2 * MAX_TOOL_DOCS_BYTES + 1024 * 1024;
+pub const MAX_REQUEST_BYTES: usize = 6 * MAX_SOURCE_BYTES + 2 * MAX_TOOL_DOCS_BYTES + 1024 * 1024;
 
 /// How deep JSON from a guest may nest. `serde_json` itself stops at 128; this is the documented
 /// number and what messages say.

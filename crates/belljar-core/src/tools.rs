@@ -268,10 +268,7 @@ mod tests {
             problem(&format!("{most}x"), ""),
             "its documentation is 16 385 bytes long, and 16 KiB is the most"
         );
-        assert_eq!(
-            problem("", &most),
-            "its signature is 16 KiB long, and 4 KiB is the most"
-        );
+        assert_eq!(problem("", &most), "its signature is 16 KiB long, and 4 KiB is the most");
         assert_eq!(problem("a\0", ""), "its documentation holds the control character U+0000");
         assert_eq!(problem("\x1b[31m", ""), "its documentation holds the control character U+001B");
         assert_eq!(problem("", "(x)\n"), "its signature holds the control character U+000A");

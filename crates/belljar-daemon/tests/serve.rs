@@ -336,8 +336,8 @@ fn a_named_session_outlives_its_connection() {
 fn tools_are_described_or_what_is_said_is_refused() {
     let mut client = Client::new();
     let about = json!({"doc": "In cents.", "signature": "(article: str) -> int"});
-    let sandbox =
-        client.create(json!({"tools": ["price"], "deferred_tools": ["ask"], "tool_docs": {
+    let sandbox = client
+        .create(json!({"tools": ["price"], "deferred_tools": ["ask"], "tool_docs": {
             "price": about, "ask": {"doc": "Asks."}}}));
     let look = "import inspect; print(price.__doc__, inspect.signature(price), ask.__doc__)";
     let seen = "In cents. (article: str) -> int Asks.\n";

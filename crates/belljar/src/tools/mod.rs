@@ -238,9 +238,8 @@ mod tests {
     #[test]
     fn what_cannot_be_said_about_a_tool_is_refused() {
         let tools = Tools::new().deferred("ask").unwrap();
-        let refusal = |name: &str, doc: ToolDoc| {
-            tools.clone().documented(name, doc).unwrap_err().to_string()
-        };
+        let refusal =
+            |name: &str, doc: ToolDoc| tools.clone().documented(name, doc).unwrap_err().to_string();
         let about = ToolDoc::new("Asks.", "(question: str) -> bool");
         insta::assert_snapshot!(
             refusal("other", about.clone()),
