@@ -452,6 +452,17 @@ class Tools(DriverTest):
         surroundings.settle_in({"env": {"NEW": "4", "MINE": "5"}, "renewed": True})
         self.assertEqual([os.environ.get(n) for n in ("HOST", "CHANGED", "MINE", "NEW")], [None, "2", "3", "4"])
 
+    def test_renewal(self):
+        renewed = []
+        surroundings.renewals.append(lambda: renewed.append(1))
+        try:
+            self.guarded("execute", code="", filename="<c>", value=True, surroundings={
+                "env": {}, "workspace": "/nowhere", "path": [], "argv": [], "tools": [], "renewed": True})
+            self.value("1")
+        finally:
+            surroundings.renewals.clear()
+        self.assertEqual(renewed, [1])
+
 
 class Waiting(DriverTest):
     def test_unwinding(self):

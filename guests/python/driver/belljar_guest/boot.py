@@ -30,7 +30,7 @@ def boot():
     sys.meta_path[path_finder:path_finder] = [unsupported.AbsentModules, importer.LibraryImporter]
     unsupported.install()
 
-    for name in COMMON:
+    for name in COMMON + importer.preloaded():
         __import__(name)
 
     from . import api, driver, hygiene, interrupts, loop, questions, warm_up

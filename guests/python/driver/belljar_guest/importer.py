@@ -31,6 +31,11 @@ def load_archive(data):
         entry += 46 + name_len + number(entry + 30, 2) + number(entry + 32, 2)
 
 
+def preloaded():
+    """Modules that this image wants imported before it is frozen, besides the common ones."""
+    return _files.get("preload.txt", b"").decode().split()
+
+
 def after_import(name, hook):
     """Calls `hook(module)` when `name` is first imported, or now if it already is."""
     if name in sys.modules:

@@ -13,9 +13,13 @@ from . import tools
 _environ = os.environ
 # The environment variables that the host gave.
 _given = {}
+# Called when a sandbox begins or goes on elsewhere, for what must not be the same in two of them.
+renewals = []
 
 
 def settle_in(surroundings):
+    for renew in renewals:
+        renew()
     if surroundings.get("renewed"):
         _move(surroundings)
         return
