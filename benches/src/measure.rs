@@ -219,6 +219,7 @@ fn surroundings() -> Surroundings {
         path: Vec::new(),
         argv: vec![String::new()],
         tools: Vec::new(),
+        tool_docs: BTreeMap::new(),
         renewed: false,
     }
 }
