@@ -11,7 +11,7 @@ pub const REFERENCE: Backend = Backend::Wasm;
 
 /// Whether it is the reference that runs, at whatever place.
 pub fn is_reference(backend: Backend) -> bool {
-    matches!(backend, REFERENCE | Backend::Daemon)
+    matches!(backend, REFERENCE | Backend::Daemon | Backend::E2b)
 }
 
 /// Where a case expects that backends differ, each time with its reason beside it.

@@ -6,6 +6,8 @@
 mod cases;
 mod check;
 
+use std::process::ExitCode;
+
 use belljar::{Backend, RuntimeType, SandboxConfig, create_sandbox};
 use libtest_mimic::{Arguments, Failed, Trial};
 use support::Jar;
@@ -21,7 +23,10 @@ const BACKENDS: [Backend; 6] = [
     Backend::Daemon,
 ];
 
-fn main() {
+fn main() -> ExitCode {
+    if let Some(code) = support::other_role() {
+        return code;
+    }
     let mut trials = Vec::new();
     for backend in BACKENDS {
         match unavailable(backend) {
@@ -32,15 +37,18 @@ fn main() {
             }
         }
     }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
 /// Why a backend cannot run Python here, or nothing.
 fn unavailable(backend: Backend) -> Option<String> {
-    if backend == Backend::Docker
-        && let Err(why) = support::docker_settings()
-    {
-        return Some(why);
+    let missing = match backend {
+        Backend::Docker => support::docker_settings().err(),
+        Backend::E2b => support::e2b_settings().err(),
+        _ => None,
+    };
+    if missing.is_some() {
+        return missing;
     }
     let jar = Jar::new();
     let config = SandboxConfig { runtime: RuntimeType::Python, ..jar.config_on(backend) };

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use crate::daemon::Daemon;
 use crate::docker::{belongs_to_nobody, docker_settings};
+use crate::e2b::e2b_settings;
 use crate::third_party::{pyodide_from_npm, skipped};
 
 /// No test should need longer; whatever does has met a bug.
@@ -188,6 +189,7 @@ impl Jar {
         };
         let config = SandboxConfig { backend, index_url, docker, ..self.config() };
         match backend {
+            Backend::E2b => SandboxConfig { e2b: e2b_settings().ok(), ..config },
             Backend::Daemon => SandboxConfig { socket: Some(Daemon::shared().socket()), ..config },
             _ => config,
         }

@@ -10,6 +10,7 @@
 mod agent;
 mod daemon;
 mod docker;
+mod e2b;
 mod jar;
 mod memory;
 mod native;
@@ -22,6 +23,7 @@ mod third_party;
 pub use agent::Agent;
 pub use daemon::Daemon;
 pub use docker::{belongs_to_nobody, containers, docker_settings, engine};
+pub use e2b::{e2b_settings, other_role};
 pub use jar::{Jar, build_dir, home};
 pub use memory::{Alone, Usage, attack, attacked, exclusive, permitted};
 pub use native::{attack_native, attacked_natively, permitted_native, processes_of};

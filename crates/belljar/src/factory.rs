@@ -6,6 +6,7 @@ use belljar_core::{Backend, ExecutionPolicy, RuntimeType, SandboxError};
 use belljar_host::LineSink;
 
 use crate::docker_settings::DockerSettings;
+use crate::e2b_settings::E2bSettings;
 use crate::home::Home;
 use crate::logging::SandboxLogger;
 use crate::plan::LaunchPlan;
@@ -38,6 +39,8 @@ pub struct SandboxConfig {
     pub use_worker: Option<bool>,
     /// What the docker backend is told about its containers.
     pub docker: DockerSettings,
+    /// The service of the e2b backend, if not the one the environment names.
+    pub e2b: Option<E2bSettings>,
     /// The name the code has in tracebacks.
     pub code_name: Option<String>,
     /// Belljar's own directory, if not the one the environment names.

@@ -15,6 +15,7 @@ mod docker_settings;
 mod drivers;
 #[cfg(feature = "e2b")]
 pub mod e2b;
+mod e2b_settings;
 mod execution_id;
 pub mod factory;
 pub mod files;
@@ -55,6 +56,7 @@ pub use belljar_host::{CancelHandle, Completions, LineSink, Variable};
 pub use choice::jail_report;
 pub use defaults::Defaults;
 pub use docker_settings::DockerSettings;
+pub use e2b_settings::E2bSettings;
 pub use factory::{SandboxConfig, create_sandbox};
 pub use files::WorkspaceFiles;
 pub use home::Home;

@@ -199,7 +199,7 @@ pub trait Sandbox: Send {
 }
 
 /// What a sandbox without sessions says to everything that needs one.
-fn keeps_no_state(wanted: &str) -> SandboxError {
+pub(crate) fn keeps_no_state(wanted: &str) -> SandboxError {
     SandboxError::NotInSession { wanted: wanted.to_owned() }
 }
 

@@ -287,7 +287,7 @@ fn replace(folder: &Dir, name: &Path) -> io::Result<()> {
 }
 
 /// Whether a link at `path` to `target` leads out of the workspace, as far as its words tell.
-fn leaves(path: &Path, target: &Path) -> bool {
+pub(crate) fn leaves(path: &Path, target: &Path) -> bool {
     let mut depth = path.components().count().saturating_sub(1);
     for part in target.components() {
         match part {

@@ -13,6 +13,7 @@ use belljar_core::{GuestError, SandboxError, Survives};
 use belljar_host::{Control, Output, StopCause, Wait, Watch};
 use serde_json::{Map, Value, json};
 
+use super::driver;
 use super::service::{MAX_ANSWER_BYTES, Remote};
 
 /// How often it is looked whether somebody cancels.
@@ -23,6 +24,8 @@ const WAITING: usize = 64;
 /// What an execution told.
 pub(super) struct Told {
     pub(super) value: Option<CellValue>,
+    /// What the driver that went along has to say.
+    pub(super) account: Option<Vec<u8>>,
     pub(super) error: Option<GuestError>,
     pub(super) stop: Option<StopCause>,
     /// Whether it printed so much that it was given up.
@@ -49,7 +52,7 @@ pub(super) fn run(
     // A read cannot be broken off from outside. The service says something every five seconds; then
     // the thread sees that nobody listens, and closes the connection, which stops the code there.
     std::thread::spawn(move || listen(&reader, &Value::Object(body), &sender, &flag));
-    let mut told = Told { value: None, error: None, stop: None, flooded: false };
+    let mut told = Told { value: None, account: None, error: None, stop: None, flooded: false };
     let mut watch = Watch::woken_by(control, timeout, Waker::noop().clone());
     loop {
         match lines.recv_timeout(TICK) {
@@ -116,7 +119,10 @@ impl Told {
             Some("stdout") => return output[0].write(text("text").as_bytes()),
             Some("stderr") => return output[1].write(text("text").as_bytes()),
             Some("result") if event["is_main_result"] != json!(false) => {
-                self.value = Some(value(&event));
+                match driver::heard(&event) {
+                    Some(account) => self.account = Some(account),
+                    None => self.value = Some(value(&event)),
+                }
             }
             Some("error") => {
                 self.error = Some(GuestError {

@@ -7,19 +7,20 @@ use belljar_core::{
     Backend, GuestError, Meta, Outcome, RuntimeType, SandboxError, SandboxResult, StateAfter,
     Survives, ToolUsage,
 };
-use belljar_host::{CancelHandle, Output, StopCause};
+use belljar_host::{CancelHandle, CellEnd, Output, StopCause, Variable};
 use serde_json::{Map, Value, json};
 use ureq::http::Method;
 
+use super::driver::{self, Account};
 use super::execution::{self, Told};
 use super::files::{self, Changes, Listing};
 use super::service::{INTERPRETER_PORT, Remote, Service, refused};
-use super::settings::E2bSettings;
+use crate::e2b_settings::E2bSettings;
 use crate::execution_id;
 use crate::factory::SandboxConfig;
 use crate::import_guard::{self, Asked};
 use crate::plan::LaunchPlan;
-use crate::sandbox::{Sandbox, SandboxBase, check_source};
+use crate::sandbox::{Sandbox, SandboxBase, check_source, keeps_no_state};
 use crate::verdict::{Verdict, with_notice};
 use crate::wasm::Links;
 
@@ -27,6 +28,8 @@ use crate::wasm::Links;
 const SLACK_SECONDS: u64 = 300;
 /// The longest time that E2B gives at once.
 const MAX_SECONDS: u64 = 3600;
+/// What code is called in tracebacks that has no other name.
+const DEFAULT_CODE_NAME: &str = "<sandbox>";
 
 /// Runs code in a sandbox of E2B's, or of a service like it: each piece in a context of its own or,
 /// once a session has begun, all in the same. The sandbox there is made when it is first needed, and
@@ -41,6 +44,17 @@ pub struct E2bSandbox {
     remote: Option<Arc<Remote>>,
     /// The context of the session, if one has begun.
     context: Option<String>,
+    /// How many cells the session has run.
+    cells: u64,
+    code_name: Option<String>,
+}
+
+/// What is sent to be run.
+enum Sent<'a> {
+    /// The user's code.
+    Code { code: &'a str, name: &'a str },
+    /// Something of ours.
+    Own(String),
 }
 
 impl E2bSandbox {
@@ -58,12 +72,14 @@ impl E2bSandbox {
         }
         let mut sandbox = Self {
             base: SandboxBase::new(config.policy.clone(), &plan.workspace, config.logger.clone()),
-            service: Service::new(E2bSettings::from_env()?),
+            service: Service::new(config.e2b.clone().map_or_else(E2bSettings::from_env, Ok)?),
             links,
             session_id: config.session_id.clone(),
             cancel: CancelHandle::default(),
             remote: None,
             context: None,
+            cells: 0,
+            code_name: config.code_name.clone(),
             plan,
         };
         // Whether a key is accepted is better known now than later.
@@ -122,26 +138,17 @@ impl E2bSandbox {
         drop(remote.ask(Method::DELETE, INTERPRETER_PORT, &path, kind));
     }
 
-    fn run(&mut self, code: &str) -> Result<SandboxResult, SandboxError> {
+    fn run(&mut self, sent: &Sent<'_>) -> Result<SandboxResult, SandboxError> {
         let started = Instant::now();
         let remote = self.awake()?;
         let before = files::list(&remote)?;
-        let context = match &self.context {
-            Some(context) => context.clone(),
-            None => self.new_context(&remote)?,
+        let (context, own) = match &self.context {
+            Some(context) => (context.clone(), false),
+            None => (self.new_context(&remote)?, true),
         };
-        let mut body = Map::from_iter([("code".to_owned(), json!(code))]);
-        body.insert("context_id".to_owned(), json!(context));
-        body.insert("env_vars".to_owned(), json!(self.plan.policy.env()));
-        let policy = &self.plan.policy;
-        let cap = |bytes: usize| u64::try_from(bytes).unwrap_or(u64::MAX);
-        let mut output = [
-            Output::new(cap(policy.stdout_max_bytes()), self.links.on_stdout.clone()),
-            Output::new(cap(policy.stderr_max_bytes()), self.links.on_stderr.clone()),
-        ];
-        let control = self.cancel.control();
-        let ran = execution::run(&remote, body, &control, policy.timeout(), &mut output);
-        if self.context.is_none() {
+        let mut output = self.output();
+        let ran = self.told_in(&remote, &context, sent, &mut output);
+        if own {
             Self::end_context(&remote, &context);
         }
         let told = ran?;
@@ -149,11 +156,55 @@ impl E2bSandbox {
         Ok(self.report(told, output, changes, started.elapsed()))
     }
 
+    fn output(&self) -> [Output; 2] {
+        let policy = &self.plan.policy;
+        let cap = |bytes: usize| u64::try_from(bytes).unwrap_or(u64::MAX);
+        [
+            Output::new(cap(policy.stdout_max_bytes()), self.links.on_stdout.clone()),
+            Output::new(cap(policy.stderr_max_bytes()), self.links.on_stderr.clone()),
+        ]
+    }
+
+    /// Runs something in a context. What awaits is gone on with in the loop there; no code is sent
+    /// twice.
+    fn told_in(
+        &self,
+        remote: &Arc<Remote>,
+        context: &str,
+        sent: &Sent<'_>,
+        output: &mut [Output; 2],
+    ) -> Result<Told, SandboxError> {
+        let code = match sent {
+            Sent::Code { code, name } if self.plan.language == RuntimeType::Python => {
+                driver::running(code, name)?
+            }
+            Sent::Code { code, .. } => (*code).to_owned(),
+            Sent::Own(code) => code.clone(),
+        };
+        let control = self.cancel.control();
+        let until = Instant::now() + self.plan.policy.timeout();
+        let mut run = |code: String| {
+            let body = Map::from_iter([
+                ("code".to_owned(), json!(code)),
+                ("context_id".to_owned(), json!(context)),
+                ("env_vars".to_owned(), json!(self.plan.policy.env())),
+            ]);
+            let left = until.saturating_duration_since(Instant::now());
+            execution::run(remote, body, &control, left, output)
+        };
+        let told = run(code)?;
+        match told.account.as_deref().and_then(Account::parse) {
+            Some(Account::Awaits) => run(driver::going_on()),
+            Some(Account::Ended(_)) | None => Ok(told),
+        }
+    }
+
     /// What was done with files there, here as well.
     fn bring(&self, remote: &Remote, before: &Listing) -> Result<Changes, SandboxError> {
-        let changes = Changes::between(before, &files::list(remote)?);
+        let now = files::list(remote)?;
+        let changes = Changes::between(before, &now);
         if !self.plan.mounts.is_empty() {
-            files::fetch(remote, &self.plan.workspace, &changes)?;
+            files::fetch(remote, &self.plan.workspace, &changes, &now)?;
         }
         Ok(changes)
     }
@@ -166,10 +217,12 @@ impl E2bSandbox {
         elapsed: Duration,
     ) -> SandboxResult {
         let policy = &self.plan.policy;
+        let language_version = told.account.as_deref().and_then(driver::version);
         let verdict = judge(&told, policy);
         verdict.log(&self.base.logger);
         let [mut stdout, mut stderr] = output;
-        if let (Outcome::Raised(error), None) = (&verdict.outcome, told.stop) {
+        // The driver has printed it already.
+        if let (Outcome::Raised(error), None, None) = (&verdict.outcome, told.stop, &told.account) {
             stderr.write(error.traceback.as_bytes());
         }
         let stdout = stdout.take().finish();
@@ -177,6 +230,7 @@ impl E2bSandbox {
         let meta = Meta {
             runtime: Backend::E2b.runtime_name().to_owned(),
             language: self.plan.language,
+            language_version,
             session_id: self.context.as_ref().and(self.session_id.clone()),
             execution_id: execution_id::next(),
             truncated: stdout.truncated || stderr.truncated,
@@ -190,7 +244,10 @@ impl E2bSandbox {
         let mut result = SandboxResult::new(verdict.outcome, meta);
         result.stdout = stdout.text;
         result.stderr = stderr.text;
-        result.result = told.value;
+        result.result = match told.account.as_deref().and_then(Account::parse) {
+            Some(Account::Ended(answer)) => answer.value,
+            Some(Account::Awaits) | None => told.value,
+        };
         result.duration_ms = elapsed.as_secs_f64() * 1000.0;
         result.files_created = changes.created;
         result.files_modified = changes.modified;
@@ -206,6 +263,15 @@ fn judge(told: &Told, policy: &belljar_core::ResolvedPolicy) -> Verdict {
         Some(StopCause::Cancelled) => return Verdict::cancelled(told.error.clone()),
         None if told.flooded => return Verdict::output_flood(),
         None => {}
+    }
+    if let Some(Account::Ended(answer)) = told.account.as_deref().and_then(Account::parse) {
+        return Verdict::ended(match (answer.end, answer.error) {
+            (CellEnd::Finished, _) => Outcome::Finished,
+            (CellEnd::Exited, _) => Outcome::Exited(answer.exit_code.into()),
+            (CellEnd::Raised | CellEnd::OutOfMemory | CellEnd::NoSpace, error) => {
+                Outcome::Raised(error.unwrap_or_default())
+            }
+        });
     }
     match &told.error {
         None => Verdict::ended(Outcome::Finished),
@@ -234,7 +300,11 @@ impl Sandbox for E2bSandbox {
             self.log_execution_metrics(&result);
             return Ok(result);
         }
-        let result = self.run(code)?;
+        let numbered = format!("<cell {}>", self.cells.saturating_add(1));
+        let unnamed = if self.context.is_some() { &*numbered } else { DEFAULT_CODE_NAME };
+        let name = self.code_name.clone().unwrap_or_else(|| unnamed.to_owned());
+        let result = self.run(&Sent::Code { code, name: &name })?;
+        self.cells = self.cells.saturating_add(1);
         self.log_execution_metrics(&result);
         Ok(result)
     }
@@ -249,14 +319,8 @@ impl Sandbox for E2bSandbox {
                 hint: Some("use the wasm backend".to_owned()),
             });
         }
-        let text = serde_json::to_string(code).unwrap_or_default();
-        let checking = format!(
-            "import ast, json\ncompile(json.loads({}), '<sandbox>', 'exec', \
-             ast.PyCF_ALLOW_TOP_LEVEL_AWAIT) and None",
-            serde_json::to_string(&text).unwrap_or_default()
-        );
         let session = self.context.take();
-        let ran = self.run(&checking);
+        let ran = self.run(&Sent::Own(driver::checking(code, DEFAULT_CODE_NAME)?));
         self.context = session;
         Ok(ran?.error)
     }
@@ -277,7 +341,8 @@ impl Sandbox for E2bSandbox {
             RuntimeType::Python => format!("context = __import__('json').loads({text})"),
             RuntimeType::Javascript => format!("var context = JSON.parse({text})"),
         };
-        match self.run(&code)?.error {
+        self.cells = 0;
+        match self.run(&Sent::Own(code))?.error {
             None => Ok(()),
             Some(error) => Err(SandboxError::Protocol {
                 problem: format!(
@@ -287,6 +352,24 @@ impl Sandbox for E2bSandbox {
                 survives: Survives::NothingWasRun,
             }),
         }
+    }
+
+    fn get_variable(&mut self, name: &str) -> Result<Option<Variable>, SandboxError> {
+        let Some(context) = self.context.clone() else { return Err(keeps_no_state("a variable")) };
+        if self.plan.language != RuntimeType::Python {
+            return Err(SandboxError::BackendUnavailable {
+                backend: Backend::E2b,
+                reason: "it can look at variables of Python only".to_owned(),
+                hint: Some("use the wasm backend".to_owned()),
+            });
+        }
+        let (remote, mut unheard) = (self.awake()?, self.output());
+        let sent = Sent::Own(driver::inspecting(name)?);
+        let told = self.told_in(&remote, &context, &sent, &mut unheard)?;
+        told.account.as_deref().and_then(driver::variable).ok_or_else(|| SandboxError::Protocol {
+            problem: format!("the service does not show {name}"),
+            survives: Survives::NothingWasRun,
+        })
     }
 
     fn destroy(&mut self) -> Result<(), SandboxError> {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Body};
 
-use super::settings::E2bSettings;
+use crate::e2b_settings::E2bSettings;
 
 /// How long the service may take to answer what runs no code.
 const PATIENCE: Duration = Duration::from_secs(60);

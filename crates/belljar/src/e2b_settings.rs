@@ -83,12 +83,13 @@ impl E2bSettings {
         })
     }
 
-    pub(super) fn api_url(&self) -> String {
+    pub(crate) fn api_url(&self) -> String {
         self.api_url.clone().unwrap_or_else(|| format!("https://api.{}", self.domain))
     }
 
     /// Where a port of a sandbox is reached.
-    pub(super) fn sandbox_url(&self, id: &str, domain: Option<&str>, port: u16) -> String {
+    #[cfg(any(test, feature = "e2b"))]
+    pub(crate) fn sandbox_url(&self, id: &str, domain: Option<&str>, port: u16) -> String {
         match (&self.sandbox_url, domain.unwrap_or(&self.domain)) {
             (Some(url), _) => url.clone(),
             (None, OWN_DOMAIN) => format!("https://sandbox.{OWN_DOMAIN}"),
