@@ -63,6 +63,8 @@ pub use home::Home;
 pub use logging::{LogFormat, SandboxLogger, SecurityEvent};
 pub use plan::LaunchPlan;
 pub use policy_file::load_policy;
+#[cfg(target_os = "linux")]
+pub use process::removed_bytes;
 #[cfg(unix)]
 pub use remote::DaemonSandbox;
 pub use sandbox::{Sandbox, SandboxBase};

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
@@ -17,7 +18,7 @@ use rustix::process::{Pid, Signal};
 use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 
-use super::messages::{CHUNK_BYTES, Command, News, Order, Size, Stream};
+use super::messages::{CHUNK_BYTES, Command, HOME, Identity, News, Order, Size, Stream, TMP};
 
 /// Pieces of input that wait for a process to read them.
 const MAX_WAITING_INPUT: usize = 256;
@@ -31,6 +32,7 @@ const AFTERWARDS: Duration = Duration::from_millis(300);
 pub fn serve() -> io::Result<()> {
     let (input, output) = belljar_jail::inside::protocol()?;
     let agent = Agent { out: Arc::new(Mutex::new(File::from(output))), processes: Arc::default() };
+    agent.tell(&News::Here { home: identity(HOME)?, tmp: identity(TMP)? });
     for line in BufReader::new(File::from(input)).lines() {
         match serde_json::from_str(&line?) {
             Ok(order) => agent.obey(order),
@@ -38,6 +40,11 @@ pub fn serve() -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+fn identity(path: &str) -> io::Result<Identity> {
+    let found = std::fs::metadata(path)?;
+    Ok((found.dev(), found.ino()))
 }
 
 /// Makes this process the leader of a session in the terminal it was started with, then another

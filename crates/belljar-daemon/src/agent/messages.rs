@@ -9,6 +9,11 @@ pub(crate) const CHUNK_BYTES: usize = 32 * 1024;
 /// No line of an agent's is longer: a chunk in base64, and what is around it.
 pub(crate) const MAX_LINE_BYTES: usize = 128 * 1024;
 
+/// The home of the one user.
+pub(crate) const HOME: &str = "/home/user";
+/// Where the system has its temporary files.
+pub(crate) const TMP: &str = "/tmp";
+
 /// The daemon asks.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -49,10 +54,15 @@ pub(crate) struct Size {
     pub(crate) rows: u16,
 }
 
+/// A directory, by what the kernel calls it: device and number.
+pub(crate) type Identity = (u64, u64);
+
 /// The agent tells.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum News {
+    /// First of all, before anything else has run in the jail: what is mounted there to be written.
+    Here { home: Identity, tmp: Identity },
     /// It runs.
     Started { id: u64, pid: u32 },
     /// It could not be started.

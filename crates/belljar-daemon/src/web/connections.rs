@@ -4,14 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
 
+use super::heads::{Heads, Prompt};
 use super::stalled::Stalled;
 
 /// When none can be accepted, descriptors for example are used up, it may be better soon.
@@ -24,6 +29,8 @@ pub(crate) struct Bounds {
     pub(crate) connections: u32,
     /// Whoever takes longer for the headers of a request is disconnected.
     pub(crate) headers: Duration,
+    /// Whoever makes no further request for so long is, too.
+    pub(crate) idle: Duration,
     /// Whoever takes nothing for so long of what is written is disconnected.
     pub(crate) stall: Duration,
     /// How long connections may take to end, when all is over.
@@ -36,6 +43,7 @@ impl Default for Bounds {
             // A client has two or three.
             connections: 1024,
             headers: Duration::from_secs(30),
+            idle: Duration::from_secs(30),
             stall: Duration::from_secs(60),
             ending: Duration::from_secs(1),
         }
@@ -76,11 +84,21 @@ pub(crate) async fn serve(
 }
 
 async fn connected(stream: TcpStream, router: Router, bounds: Bounds, end: CancellationToken) {
-    let stream = TokioIo::new(Stalled::new(stream, bounds.stall));
+    let heads = Arc::new(Heads::default());
+    let stream =
+        Prompt::new(Stalled::new(stream, bounds.stall), Arc::clone(&heads), bounds.headers);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (served, router) = (heads.begin(), router.clone());
+        async move {
+            let answer = router.oneshot(request.map(Body::new)).await;
+            answer.map(|answer| answer.map(|body| served.with(body)))
+        }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(bounds.headers)
-        .serve_connection(stream, TowerToHyperService::new(router));
+        // It is also how long a connection may wait for its next request.
+        .header_read_timeout(bounds.idle.max(bounds.headers))
+        .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

@@ -13,3 +13,5 @@ pub(crate) mod pipes;
 mod report;
 pub(crate) mod sandbox;
 pub(crate) mod wire;
+
+pub use nameless::removed_bytes;

@@ -5,10 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
 use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, StatxFlags};
+use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::launch::Ancestor;
@@ -46,10 +47,24 @@ pub(super) struct Nameless {
     hidden: bool,
 }
 
+/// What the processes of a jail hold in files that were removed, on the file system that a directory
+/// is on. One that cannot be measured counts as `most`; `None` when something cannot be looked at.
+pub fn removed_bytes(jail: &belljar_jail::Jailed, directory: impl AsFd, most: u64) -> Option<u64> {
+    // One that has ended holds nothing.
+    let Some(pid) = jail.ancestor() else { return Some(0) };
+    let on = FileSystem::of_open(directory.as_fd()).ok()?;
+    let held = Nameless::held_below(Ancestor { pid, owns_first: true }, on);
+    held.is_whole().then(|| held.bytes(most))
+}
+
 impl FileSystem {
     /// The one that a directory is on.
     pub(super) fn of(directory: &Path) -> io::Result<Self> {
-        let device = fs::metadata(directory)?.dev();
+        Self::of_open(fs::File::open(directory)?.as_fd())
+    }
+
+    fn of_open(directory: BorrowedFd<'_>) -> io::Result<Self> {
+        let device = rustix::fs::fstat(directory)?.st_dev;
         Ok(Self { device, mounted: mounted_device(directory).unwrap_or(device) })
     }
 }
@@ -232,8 +247,8 @@ fn removed_mapping(line: &str, on: FileSystem) -> Option<Mapping> {
 }
 
 /// The number of the file system that is mounted where a directory is.
-fn mounted_device(directory: &Path) -> Option<u64> {
-    let found = rustix::fs::statx(CWD, directory, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+fn mounted_device(directory: BorrowedFd<'_>) -> Option<u64> {
+    let found = rustix::fs::statx(directory, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
     let id = found.stx_mnt_id.to_string();
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let mut fields = mounts.lines().map(str::split_ascii_whitespace);

@@ -19,7 +19,7 @@ mod linux {
     use belljar_jail::{Descriptors, JailPlan, Jailed, Limits as JailLimits, MemoryRule};
 
     use super::super::super::limits::Limits;
-    use super::super::place::{HOME, TMP};
+    use super::super::place::{HOME, Root, TMP};
     use super::{Arc, Path, UnixStream, io};
 
     const PROGRAM: &str = "/belljar/belljar";
@@ -33,6 +33,11 @@ mod linux {
     impl Held {
         pub(in super::super) fn memory_bytes(&self) -> u64 {
             self.0.peak_memory_bytes().unwrap_or(0)
+        }
+
+        /// What its processes hold of files that were removed; `None` when that cannot be known.
+        pub(in super::super) fn removed_bytes(&self, root: &Root, most: u64) -> Option<u64> {
+            belljar::removed_bytes(&self.0, root, most)
         }
     }
 
@@ -96,6 +101,7 @@ mod linux {
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
     use super::super::super::limits::Limits;
+    use super::super::place::Root;
     use super::{Arc, Path, UnixStream, io};
 
     pub(in super::super) struct Held;
@@ -103,6 +109,10 @@ mod elsewhere {
     impl Held {
         pub(in super::super) fn memory_bytes(&self) -> u64 {
             0
+        }
+
+        pub(in super::super) fn removed_bytes(&self, _: &Root, _: u64) -> Option<u64> {
+            None
         }
     }
 

@@ -9,32 +9,32 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::E2b;
 use super::command_jail as jail;
 use super::connect::{Code, Refusal};
-use super::place::{self, Root};
+use super::place::{self, HOME, Root, TMP};
 use super::registry::Sandbox;
+use super::shares::Share;
 use crate::agent::messages::{Command, MAX_LINE_BYTES, News, Order, Stream};
 
 /// Jails of all sandboxes: each is some processes.
-const MAX_JAILS: usize = 256;
+pub(super) const MAX_JAILS: usize = 256;
 /// A jail in which nothing runs ends after this.
 const IDLE: Duration = Duration::from_secs(60);
 /// How often it is looked how much disk is used.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often in a row processes may be such that nobody can look what they hold.
+const MAX_HIDDEN: usize = 3;
 /// Pieces of output that wait for whoever listens; then the process waits, too.
 const WAITING: usize = 64;
 /// Processes that have ended, of which it is still known how.
 const MAX_ENDED: usize = 64;
 /// How long an agent may take to start a process.
 const START: Duration = Duration::from_secs(30);
-
-static JAILS: std::sync::LazyLock<Arc<Semaphore>> =
-    std::sync::LazyLock::new(|| Arc::new(Semaphore::new(MAX_JAILS)));
 
 /// What is told of a process.
 #[derive(Debug, Clone)]
@@ -187,26 +187,16 @@ impl Commands {
     }
 
     /// Hears the agent until it or the sandbox ends.
-    async fn hear(&self, input: OwnedReadHalf) {
-        let mut input = BufReader::new(input);
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            let mut bounded = (&mut input).take(MAX_LINE_BYTES as u64);
-            match bounded.read_until(b'\n', &mut line).await {
-                Ok(_) if line.last() == Some(&b'\n') => {}
-                Ok(_) | Err(_) => return,
-            }
-            match serde_json::from_slice(&line) {
-                Ok(news) => self.take_in(news).await,
-                // Somebody in the jail speaks in the agent's place.
-                Err(_) => return,
-            }
+    async fn hear(&self, mut input: BufReader<OwnedReadHalf>) {
+        while let Some(news) = next_news(&mut input).await {
+            self.take_in(news).await;
         }
     }
 
     async fn take_in(&self, news: News) {
         match news {
+            // It is said once, and was heard.
+            News::Here { .. } => {}
             News::Started { id, pid } => {
                 let mut known = self.known();
                 let Some(starting) = known.starting.remove(&id) else { return };
@@ -266,6 +256,14 @@ impl Commands {
     }
 }
 
+/// What the agent says next; nothing when it is gone, or somebody in the jail speaks in its place.
+async fn next_news(input: &mut BufReader<OwnedReadHalf>) -> Option<News> {
+    let mut line = Vec::new();
+    let read = input.take(MAX_LINE_BYTES as u64).read_until(b'\n', &mut line).await;
+    read.ok().filter(|_| line.last() == Some(&b'\n'))?;
+    serde_json::from_slice(&line).ok()
+}
+
 impl E2b {
     /// The jail of a sandbox's commands, if there is one.
     pub(super) async fn existing_commands(&self, sandbox: &Sandbox) -> Option<Arc<Commands>> {
@@ -312,11 +310,13 @@ impl E2b {
             let problem = "commands need a jail, and this daemon was started without any";
             return Err(Refusal::new(Code::Unimplemented, problem));
         }
-        let permit = Arc::clone(&JAILS).try_acquire_owned().map_err(|_| {
-            Refusal::new(Code::ResourceExhausted, "there are as many command jails as may be")
+        let share = self.share(&self.jails, &sandbox.owner).ok_or_else(|| {
+            let problem = "there are as many command jails of this key as may be";
+            Refusal::new(Code::ResourceExhausted, problem)
         })?;
-        // No link leads to what will be mounted.
+        // No link leads to what will be mounted; whether it is what was mounted, is asked below.
         let root = self.root(sandbox)?;
+        let mine = (root.identity(HOME)?, root.identity(TMP)?);
         let path = place::root_path(&self.directory_of(sandbox.slot()), &sandbox.id);
         let limits = self.hub.limits.clone();
         let program = self.program.clone();
@@ -327,7 +327,16 @@ impl E2b {
             .flatten()
             .map_err(|error| Refusal::new(Code::Unavailable, format!("no jail: {error}")))?;
         let (input, output) = stream.into_split();
-        let jailed = Arc::new(jailed);
+        let (jailed, mut input) = (Arc::new(jailed), BufReader::new(input));
+        // Somebody who has broken out of a worker could have put something else in its place, in
+        // between. Nothing but the agent has run in the jail yet.
+        let seen = timeout(START, next_news(&mut input)).await;
+        if !matches!(seen, Ok(Some(News::Here { home, tmp })) if (home, tmp) == mine) {
+            tracing::error!(sandbox = sandbox.id, "a jail does not see the sandbox's own files");
+            jail::end(jailed).await;
+            let problem = "the sandbox's directories are not what they were";
+            return Err(Refusal::new(Code::Unavailable, problem));
+        }
         let counted = Arc::downgrade(&jailed);
         let memory = move || counted.upgrade().map_or(0, |jailed| jailed.memory_bytes());
         let commands = Arc::new(Commands {
@@ -343,10 +352,34 @@ impl E2b {
             commands: Arc::clone(&commands),
             root,
             most: self.hub.limits.e2b_disk_bytes,
-            _permit: permit,
+            _share: share,
         };
         tokio::spawn(watch.attend(jailed, input));
         Ok(commands)
+    }
+}
+
+/// What a jail's processes use of a sandbox's disk.
+struct Disk {
+    root: Root,
+    jailed: Arc<jail::Held>,
+}
+
+#[derive(Clone, Copy)]
+struct Used {
+    bytes: u64,
+    /// Not everything could be looked at.
+    hidden: bool,
+}
+
+impl Disk {
+    /// Files that were removed and are still open have no name, and take room all the same.
+    fn used_bytes(&self, most: u64) -> io::Result<Used> {
+        let named = self.root.used_bytes()?;
+        Ok(match self.jailed.removed_bytes(&self.root, most) {
+            Some(removed) => Used { bytes: named.saturating_add(removed), hidden: false },
+            None => Used { bytes: named, hidden: true },
+        })
     }
 }
 
@@ -356,18 +389,19 @@ struct Watch {
     commands: Arc<Commands>,
     root: Root,
     most: u64,
-    _permit: OwnedSemaphorePermit,
+    _share: Share,
 }
 
 impl Watch {
-    async fn attend(self, jailed: Arc<jail::Held>, input: OwnedReadHalf) {
+    async fn attend(self, jailed: Arc<jail::Held>, input: BufReader<OwnedReadHalf>) {
         let commands = Arc::clone(&self.commands);
         {
             let hearing = commands.hear(input);
             tokio::pin!(hearing);
             let mut look = interval(LOOK);
             let mut used = Instant::now();
-            let root = Arc::new(self.root);
+            let disk = Arc::new(Disk { root: self.root, jailed: Arc::clone(&jailed) });
+            let mut hidden = 0;
             loop {
                 tokio::select! {
                     () = &mut hearing => break,
@@ -377,10 +411,13 @@ impl Watch {
                 if !commands.is_unused() {
                     used = Instant::now();
                 }
-                let counted = Arc::clone(&root);
-                let bytes = tokio::task::spawn_blocking(move || counted.used_bytes());
-                let over = matches!(bytes.await, Ok(Ok(bytes)) if bytes > self.most);
-                if over {
+                let (disk, most) = (Arc::clone(&disk), self.most);
+                let looked = tokio::task::spawn_blocking(move || disk.used_bytes(most));
+                let found = looked.await.ok().and_then(Result::ok);
+                let over = found.is_some_and(|found| found.bytes > self.most);
+                // A process that is becoming another program lets nobody look, for a moment.
+                hidden = if found.is_some_and(|found| found.hidden) { hidden + 1 } else { 0 };
+                if over || hidden >= MAX_HIDDEN {
                     tracing::warn!(sandbox = self.sandbox.id, "commands used too much disk");
                     break;
                 }

@@ -90,7 +90,8 @@ impl E2b {
             }
             let session = next_session(record);
             let cwd = cwd.to_owned();
-            let context = Context { id, language, cwd, session, default, executions: 0 };
+            let (executions, started) = (0, false);
+            let context = Context { id, language, cwd, session, default, executions, started };
             record.contexts.push(context.clone());
             Ok(context)
         })?;
@@ -111,6 +112,7 @@ impl E2b {
             if restart {
                 for context in record.contexts.iter_mut().filter(|context| context.id == id) {
                     (context.session, context.executions) = (session.clone(), 0);
+                    context.started = false;
                 }
             } else {
                 record.contexts.retain(|context| context.id != id);

@@ -18,7 +18,7 @@ use super::copies;
 use super::errors::{Failure, answer};
 use super::query::Query;
 use super::record::{Kind, OnTimeout, Phase, Record};
-use super::registry::{DEFAULT_SECONDS, MAX_SECONDS, Wanted, shown};
+use super::registry::{DEFAULT_SECONDS, MAX_SECONDS, Sandbox, Wanted, shown};
 
 /// What is kept of a sandbox in memory and in its record, for its owner.
 const MAX_DESCRIBED_BYTES: usize = 64 * 1024;
@@ -157,6 +157,11 @@ async fn create(
             Some(snapshot) => e2b.create_from(&snapshot, wanted).await,
             None => {
                 e2b.check_template(&wanted.template)?;
+                if wanted.on_timeout == OnTimeout::Pause && e2b.is_native(&wanted.template) {
+                    let problem = "sandboxes of this template cannot be paused when their time is \
+                                   over: the state of a machine's own Python cannot be kept";
+                    return Err(Failure::bad(problem));
+                }
                 e2b.create(wanted)
             }
         }
@@ -255,7 +260,7 @@ async fn refresh(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-fn running(e2b: &E2b, owner: &str, id: &str) -> Result<Arc<super::registry::Sandbox>, Failure> {
+fn running(e2b: &E2b, owner: &str, id: &str) -> Result<Arc<Sandbox>, Failure> {
     let sandbox = e2b.own(owner, id)?;
     if !sandbox.is_running() {
         return Err(Failure::not_found(format!("sandbox {} is paused", shown(id))));
@@ -271,6 +276,9 @@ async fn pause(
 ) -> Result<Response, Failure> {
     let _: Value = body::optional_json(&e2b.hub, request).await?;
     let sandbox = e2b.own(&owner, &id)?;
+    if let Some(failure) = e2b.immovable(&sandbox) {
+        return Err(failure);
+    }
     let paused = tokio::spawn(async move { e2b.pause(&sandbox).await }).await;
     if paused.map_err(|_| Failure::internal("the sandbox was not paused in order"))? {
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -353,19 +361,21 @@ pub(super) fn page(
     response
 }
 
-/// Whether requests to it are answered: a paused one that resumes by itself does so first.
-pub(super) async fn awake(e2b: &E2b, id: &str) -> Option<Arc<super::registry::Sandbox>> {
-    let sandbox = e2b.registry.find(id)?;
+/// A sandbox by its name, whoever asks.
+pub(super) fn find(e2b: &E2b, id: &str) -> Option<Arc<Sandbox>> {
+    e2b.registry.find(id).filter(|sandbox| sandbox.record().kind == Kind::Sandbox)
+}
+
+/// Whether requests to it are answered: a paused one that resumes by itself does so first, for those
+/// who may ask for that.
+pub(super) async fn is_awake(e2b: &E2b, sandbox: &Sandbox, may_wake: bool) -> bool {
     let record = sandbox.record();
-    if record.kind != Kind::Sandbox {
-        return None;
-    }
     match record.phase {
-        Phase::Running => Some(sandbox),
-        Phase::Paused if record.auto_resume => {
-            e2b.resume(&sandbox, DEFAULT_SECONDS).await;
-            sandbox.is_running().then_some(sandbox)
+        Phase::Running => true,
+        Phase::Paused if record.auto_resume && may_wake => {
+            e2b.resume(sandbox, DEFAULT_SECONDS).await;
+            sandbox.is_running()
         }
-        Phase::Paused | Phase::Ended => None,
+        Phase::Paused | Phase::Ended => false,
     }
 }

@@ -210,6 +210,9 @@ impl E2b {
 
     /// A second sandbox with the files and the contexts of the first. Processes stay where they are.
     async fn copy(&self, source: &Sandbox, wanted: Wanted) -> Result<Arc<Sandbox>, Failure> {
+        if let Some(failure) = self.immovable(source) {
+            return Err(failure);
+        }
         // Beside it, where its state need not be carried from one worker to another.
         let copy = self.create_in(source.slot(), wanted)?;
         match self.fill(source, &copy).await {
@@ -245,8 +248,8 @@ impl E2b {
             return Ok(());
         }
         if self.native_python(source, context).is_some() {
-            let problem = "the state of a machine's own Python cannot be copied";
-            return Err(Problem::invalid(problem).hint("fork before code has run in it"));
+            // It has no state yet; see `immovable`.
+            return Ok(());
         }
         let gone = CancellationToken::new();
         let (desk, session) = self.session_of_any(source, context).await?;

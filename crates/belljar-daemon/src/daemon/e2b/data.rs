@@ -86,17 +86,20 @@ fn has_token(headers: &HeaderMap, sandbox: &Sandbox) -> bool {
 }
 
 /// Contexts are asked for without a token by every client; whoever knows a sandbox's name may see
-/// and make them. Running code needs it.
+/// and make them. Running code needs it, and so does waking one that was paused.
 async fn reach_interpreter(
     State(e2b): State<Arc<E2b>>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let id = header(request.headers(), ID_HEADER).unwrap_or_default().to_owned();
-    let Some(sandbox) = control::awake(&e2b, &id).await else { return gone(&shown(&id)) };
-    let path = request.uri().path();
-    if path == "/execute" && !has_token(request.headers(), &sandbox) {
+    let Some(sandbox) = control::find(&e2b, &id) else { return gone(&shown(&id)) };
+    let admitted = has_token(request.headers(), &sandbox);
+    if request.uri().path() == "/execute" && !admitted {
         return super::errors::plain(StatusCode::UNAUTHORIZED, "the access token is wrong");
+    }
+    if !control::is_awake(&e2b, &sandbox, admitted).await {
+        return gone(&shown(&id));
     }
     request.extensions_mut().insert(sandbox);
     next.run(request).await
@@ -110,10 +113,14 @@ async fn reach_agent(State(e2b): State<Arc<E2b>>, mut request: Request, next: Ne
     let sandbox = match header(headers, ID_HEADER) {
         Some(id) => {
             let id = id.to_owned();
-            let Some(sandbox) = control::awake(&e2b, &id).await else { return gone(&shown(&id)) };
+            let Some(sandbox) = control::find(&e2b, &id) else { return gone(&shown(&id)) };
             let signed = path == "/files" && files::is_signed(&query, operation, &sandbox.token);
-            if path != "/health" && !signed && !has_token(request.headers(), &sandbox) {
+            let admitted = signed || has_token(headers, &sandbox);
+            if path != "/health" && !admitted {
                 return denied().into_response();
+            }
+            if !control::is_awake(&e2b, &sandbox, admitted).await {
+                return gone(&shown(&id));
             }
             sandbox
         }

@@ -17,6 +17,8 @@ const MAX_ENTRIES: usize = 100_000;
 const MAX_LISTED_BYTES: usize = 16 * 1024 * 1024;
 /// What metadata is called on disk.
 const PREFIX: &str = "user.e2b.";
+/// Entries of one sandbox that are copied into another.
+const MAX_COPIED: usize = 1_000_000;
 /// All of a file's metadata.
 const MAX_METADATA_BYTES: usize = 4096;
 
@@ -252,31 +254,42 @@ pub(super) fn rename(root: &Root, from: &Inside, to: &Inside) -> io::Result<()> 
 }
 
 /// Everything of one sandbox into another that has nothing yet: files, directories and links as they
-/// are. What is none of these is left out.
+/// are. What is none of these is left out. Directories wait by their names: open ones are few.
 pub(super) fn copy(from: &Root, to: &Root, most: u64) -> io::Result<()> {
-    let mut left = most;
+    let (mut left, mut entries) = (most, 0_usize);
     for top in [super::place::HOME, super::place::TMP] {
         let Ok(top) = Inside::new(top) else { continue };
-        let mut waiting = vec![(from.directory(&top)?, to.directory(&top)?)];
-        while let Some((source, target)) = waiting.pop() {
+        let mut waiting = vec![top];
+        while let Some(path) = waiting.pop() {
+            let source = match from.real_directory(&path) {
+                // It has gone meanwhile, or is something else now.
+                Err(error) if is_no_directory(&error) => continue,
+                source => source?,
+            };
+            let target = to.real_directory(&path)?;
             for name in names_in(&source)? {
-                copy_one(&source, &target, &name, &mut left, &mut waiting)?;
+                entries += 1;
+                if entries > MAX_COPIED {
+                    return Err(io::Error::other(format!("more than {MAX_COPIED} entries")));
+                }
+                if copy_one(&source, &target, &name, &mut left)? {
+                    waiting.push(path.child(&name));
+                }
             }
         }
     }
     Ok(())
 }
 
-fn copy_one(
-    source: &OwnedFd,
-    target: &OwnedFd,
-    name: &str,
-    left: &mut u64,
-    waiting: &mut Vec<(OwnedFd, OwnedFd)>,
-) -> io::Result<()> {
+fn is_no_directory(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP))
+}
+
+/// Whether it is a directory, whose contents have to be copied as well.
+fn copy_one(source: &OwnedFd, target: &OwnedFd, name: &str, left: &mut u64) -> io::Result<bool> {
     let found = match rustix::fs::statat(source, name, AtFlags::SYMLINK_NOFOLLOW) {
         // It has gone meanwhile.
-        Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::NOENT) => return Ok(false),
         found => found?,
     };
     let mode = Mode::from_raw_mode(found.st_mode & 0o777);
@@ -284,11 +297,10 @@ fn copy_one(
     match kind_of(&found) {
         FileType::Directory => {
             let flags = quiet | OFlags::RDONLY | OFlags::DIRECTORY;
-            let inner = rustix::fs::openat(source, name, flags, Mode::empty())?;
             rustix::fs::mkdirat(target, name, mode | Mode::RWXU)?;
             let made = rustix::fs::openat(target, name, flags, Mode::empty())?;
             rustix::fs::fchmod(&made, mode | Mode::RWXU)?;
-            waiting.push((inner, made));
+            return Ok(true);
         }
         FileType::Symlink => {
             let leads = rustix::fs::readlinkat(source, name, Vec::new())?;
@@ -308,7 +320,7 @@ fn copy_one(
         }
         _ => {}
     }
-    Ok(())
+    Ok(false)
 }
 
 #[cfg(test)]
@@ -378,6 +390,35 @@ mod tests {
         rename(&root, &inside("/tmp/file"), &inside("/tmp/within/file")).unwrap();
         remove(&root, &inside("/tmp/within/file")).unwrap();
         assert_eq!(root.make_directories(&inside("/tmp/within/new")).unwrap(), 1);
+    }
+
+    #[test]
+    fn a_copy_of_many_directories_holds_few_descriptors() {
+        let dir = tempfile::tempdir().unwrap();
+        for id in ["a", "b"] {
+            place::make(dir.path(), id).unwrap();
+        }
+        let home = place::root_path(dir.path(), "a").join("home/user");
+        for number in 0..2000 {
+            std::fs::create_dir(home.join(number.to_string())).unwrap();
+        }
+        std::fs::write(home.join("1999/file"), "kept").unwrap();
+        std::os::unix::fs::symlink("1999", home.join("link")).unwrap();
+        let root = |id: &str| place::open(dir.path(), id).unwrap();
+        let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let before = open();
+        let copying = std::thread::scope(|scope| {
+            let copying = scope.spawn(|| copy(&root("a"), &root("b"), 1_000_000));
+            while !copying.is_finished() {
+                // Other tests have some, too.
+                assert!(open() < before + 500);
+            }
+            copying.join().unwrap()
+        });
+        copying.unwrap();
+        let made = place::root_path(dir.path(), "b").join("home/user");
+        assert_eq!(std::fs::read_dir(&made).unwrap().count(), 2001);
+        assert_eq!(std::fs::read_to_string(made.join("link/file")).unwrap(), "kept");
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Extension, Request, State};
@@ -30,6 +29,7 @@ use super::keys::same;
 use super::place::{self, Inside, Root};
 use super::query::Query;
 use super::registry::Sandbox;
+use super::room::Writing;
 use super::time;
 
 /// What is read of a file at once.
@@ -40,8 +40,6 @@ const MAX_PARTS: usize = 1000;
 const MAX_UNKNOWN_BYTES: usize = 1024 * 1024;
 /// What metadata is called in headers.
 const METADATA_HEADER: &str = "x-metadata-";
-/// How often the room that is left is measured during an upload.
-const MEASURED_FOR: Duration = Duration::from_secs(2);
 
 impl E2b {
     pub(super) fn root(&self, sandbox: &Sandbox) -> io::Result<Root> {
@@ -59,18 +57,15 @@ impl E2b {
         done.map_err(|_| io::Error::other("this came to nothing"))?
     }
 
-    /// How many bytes may still be written.
-    async fn room(&self, sandbox: &Sandbox) -> io::Result<u64> {
-        let used = sandbox.used.lock().await.filter(|(at, _)| at.elapsed() < MEASURED_FOR);
-        let used = match used {
-            Some((_, bytes)) => bytes,
-            None => {
-                let bytes = self.on_disk(sandbox, Root::used_bytes).await?;
-                *sandbox.used.lock().await = Some((std::time::Instant::now(), bytes));
-                bytes
-            }
-        };
-        Ok(self.hub.limits.e2b_disk_bytes.saturating_sub(used))
+    /// A part in the room that is left.
+    async fn room(&self, sandbox: &Sandbox) -> io::Result<Writing> {
+        let most = self.hub.limits.e2b_disk_bytes;
+        if let Some(writing) = sandbox.room.enter(None, most) {
+            return Ok(writing);
+        }
+        let measured = self.on_disk(sandbox, Root::used_bytes).await?;
+        let writing = sandbox.room.enter(Some(measured), most);
+        writing.ok_or_else(|| io::Error::other("the room cannot be measured"))
     }
 
     /// The sandbox for which an address was signed.
@@ -146,10 +141,8 @@ pub(super) async fn read(
     });
     let (file, bytes) = opened.await.map_err(|error| failure(&error))?;
     // Not more than was there: a client was told how long it is.
-    let chunks = stream::unfold((file, bytes), |(mut file, left)| async move {
-        if left == 0 {
-            return None;
-        }
+    let chunks = stream::unfold((Some(file), bytes), |(file, left)| async move {
+        let mut file = file.filter(|_| left > 0)?;
         let wanted = CHUNK_BYTES.min(usize::try_from(left).unwrap_or(CHUNK_BYTES));
         let read = tokio::task::spawn_blocking(move || {
             let mut chunk = vec![0; wanted];
@@ -158,10 +151,11 @@ pub(super) async fn read(
         });
         let (file, chunk) = match read.await.map_err(io::Error::other).flatten() {
             Ok(read) => read,
-            Err(error) => return Some((Err(error), (File::open("/dev/null").ok()?, 0))),
+            // Nothing comes after what broke off.
+            Err(error) => return Some((Err(error), (None, 0))),
         };
         let left = left - wanted as u64;
-        Some((Ok(Bytes::from(chunk)), (file, left)))
+        Some((Ok(Bytes::from(chunk)), (Some(file), left)))
     });
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
@@ -282,7 +276,7 @@ impl Upload<'_> {
         let path = Inside::new(path).map_err(Failure::bad)?;
         let room = self.e2b.room(self.sandbox).await.map_err(failed)?;
         let file = self.open(&path).await.map_err(failed)?;
-        let bounded = Bounded { file, left: room };
+        let bounded = Bounded { file, room };
         let mut target = if zipped {
             Target::Zipped(Box::new(GzDecoder::new(bounded)))
         } else {
@@ -299,7 +293,6 @@ impl Upload<'_> {
         }
         let finished = tokio::task::spawn_blocking(move || target.finish()).await;
         finished.map_err(io::Error::other).flatten().map_err(failed)?;
-        *self.sandbox.used.lock().await = None;
         let mut told = json!({ "path": path.as_str(), "name": path.name(), "type": "file" });
         if !self.metadata.is_empty() {
             told["metadata"] = json!(self.metadata);
@@ -371,18 +364,18 @@ impl Target {
 /// A file that takes no more than there is room for.
 struct Bounded {
     file: File,
-    left: u64,
+    room: Writing,
 }
 
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.len() as u64 > self.left {
+        if !self.room.take(bytes.len() as u64) {
             let problem = "the sandbox's disk is full";
             return Err(io::Error::new(io::ErrorKind::StorageFull, problem));
         }
-        let written = self.file.write(bytes)?;
-        self.left -= written as u64;
-        Ok(written)
+        // All of it: all of it was taken.
+        self.file.write_all(bytes)?;
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

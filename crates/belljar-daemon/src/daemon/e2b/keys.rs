@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::super::errors::DaemonError;
+use super::super::listen;
 use super::time;
 
 /// What every key begins with.
@@ -59,6 +60,7 @@ pub fn new_key(home: &Home, name: &str) -> Result<(KeyRecord, String), DaemonErr
         sha256,
     };
     let path = key_path(home);
+    let _alone = alone(&path)?;
     let mut records = read(&path)?;
     records.push(record.clone());
     write(&path, &records)?;
@@ -79,6 +81,7 @@ pub fn list_keys(home: &Home) -> Result<Vec<KeyRecord>, DaemonError> {
 /// When the file cannot be used.
 pub fn revoke_key(home: &Home, id: &str) -> Result<bool, DaemonError> {
     let path = key_path(home);
+    let _alone = alone(&path)?;
     let mut records = read(&path)?;
     let before = records.len();
     records.retain(|record| record.id != id);
@@ -86,6 +89,18 @@ pub fn revoke_key(home: &Home, id: &str) -> Result<bool, DaemonError> {
         write(&path, &records)?;
     }
     Ok(records.len() < before)
+}
+
+/// Waits until nobody else changes the keys; the system gives the lock back whatever becomes of this
+/// process. The file of the keys itself is replaced with each change, so it is another one.
+fn alone(path: &Path) -> Result<File, DaemonError> {
+    let failed = || DaemonError::system("lock the keys");
+    listen::private_directory(path.parent().unwrap_or(Path::new("/")))?;
+    let mut options = File::options();
+    let lock = options.write(true).create(true).truncate(false).mode(0o600);
+    let file = lock.open(path.with_extension("lock")).map_err(failed())?;
+    file.lock().map_err(failed())?;
+    Ok(file)
 }
 
 /// Whose key is which: the daemon's own, and those of the file as it is now.
@@ -130,6 +145,12 @@ impl Keys {
     pub(super) fn is_known(&mut self, owner: &str) -> bool {
         self.refresh();
         self.unreadable || self.all().any(|known| known.starts_with(owner))
+    }
+
+    /// How many there are.
+    pub(super) fn count(&mut self) -> usize {
+        self.refresh();
+        self.all().count()
     }
 
     fn all(&self) -> impl Iterator<Item = &String> {
@@ -178,7 +199,7 @@ fn read(path: &Path) -> Result<Vec<KeyRecord>, DaemonError> {
 fn write(path: &Path, records: &[KeyRecord]) -> Result<(), DaemonError> {
     let failed = || DaemonError::system("write the keys");
     let folder = path.parent().unwrap_or(Path::new("/"));
-    super::super::listen::private_directory(folder)?;
+    listen::private_directory(folder)?;
     // For its owner only, as every temporary file.
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed())?;
     let text = serde_json::to_string_pretty(records).unwrap_or_default();
@@ -225,6 +246,28 @@ mod tests {
         assert!(!revoke_key(&home, &record.id).unwrap());
         assert_eq!(keys.owner(&key), None);
         assert!(!keys.is_known(&record.id));
+    }
+
+    #[test]
+    fn keys_that_are_made_at_the_same_time_are_all_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path());
+        let (kept, _) = new_key(&home, "kept").unwrap();
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let home = &home;
+                scope.spawn(move || {
+                    let (gone, _) = new_key(home, "gone").unwrap();
+                    new_key(home, &number.to_string()).unwrap();
+                    assert!(revoke_key(home, &gone.id).unwrap());
+                });
+            }
+        });
+        let listed = list_keys(&home).unwrap();
+        let mut names: Vec<&str> = listed.iter().map(|key| &*key.name).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["0", "1", "2", "3", "4", "5", "6", "7", "kept"]);
+        assert_eq!(listed[0].id, kept.id);
     }
 
     #[test]

@@ -24,6 +24,8 @@ mod process;
 mod query;
 mod record;
 mod registry;
+mod room;
+mod shares;
 mod time;
 mod watch;
 
@@ -53,6 +55,7 @@ use errors::Failure;
 use keys::Keys;
 use record::Size;
 use registry::Registry;
+use shares::{Share, Shares};
 
 /// E2B's clients keep their connections, and not all of them notice in time that one was closed.
 pub(super) const IDLE_CONNECTION: Duration = Duration::from_secs(90);
@@ -90,6 +93,8 @@ pub(super) struct E2b {
     program: PathBuf,
     templates: BTreeMap<String, PathBuf>,
     interpreters: native::Interpreters,
+    jails: Arc<Shares>,
+    watched: Arc<Shares>,
     home: Home,
 }
 
@@ -137,6 +142,8 @@ impl E2b {
             program: settings.program.clone(),
             templates: settings.templates.clone(),
             interpreters: native::Interpreters::default(),
+            jails: Shares::new(commands::MAX_JAILS),
+            watched: Shares::new(watch::MAX_ALL),
             home: home.clone(),
         });
         e2b.bring_back();
@@ -172,6 +179,12 @@ impl E2b {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// One of those things, if its owner has not got its share of them.
+    fn share(&self, of: &Arc<Shares>, owner: &str) -> Option<Share> {
+        let keys = self.keys().count();
+        of.take(owner, keys)
+    }
+
     fn tenant(&self, owner: &str) -> Arc<Tenant> {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || {
@@ -200,6 +213,11 @@ impl E2b {
             memory_bytes: limits.e2b_command_memory_bytes,
             disk_bytes: limits.e2b_disk_bytes,
         }
+    }
+
+    /// Whether a template names a Python of the machine.
+    fn is_native(&self, template: &str) -> bool {
+        self.templates.contains_key(template)
     }
 
     fn check_template(&self, name: &str) -> Result<(), Failure> {

@@ -16,9 +16,12 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::E2b;
+use super::errors::Failure;
 use super::place::{self, HOME};
-use super::record::Context;
+use super::record::{self, Context};
 use super::registry::Sandbox;
+use super::shares::{Share, Shares};
+use crate::agent::messages::Identity;
 use crate::desk::{Listener, Printed, Problem, problem};
 
 /// Interpreters of all sandboxes.
@@ -30,13 +33,22 @@ const WAITING: usize = 16;
 const FIGURES: &str = include_str!("figures.py");
 
 /// Interpreters by their sessions.
-#[derive(Default)]
-pub(super) struct Interpreters(Mutex<HashMap<String, Kernel>>);
+pub(super) struct Interpreters {
+    known: Mutex<HashMap<String, Kernel>>,
+    shares: Arc<Shares>,
+}
+
+impl Default for Interpreters {
+    fn default() -> Self {
+        Self { known: Mutex::default(), shares: Shares::new(MAX_INTERPRETERS) }
+    }
+}
 
 #[derive(Clone)]
 struct Kernel {
     asks: SyncSender<Ask>,
     cancel: CancelHandle,
+    _share: Arc<Share>,
 }
 
 struct Ask {
@@ -50,7 +62,7 @@ type Ear = Arc<Mutex<Option<Listener>>>;
 
 impl Interpreters {
     fn known(&self) -> MutexGuard<'_, HashMap<String, Kernel>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends an interpreter, and what runs in it.
@@ -68,6 +80,17 @@ impl E2b {
         let template = sandbox.record().template;
         let python = self.templates.get(&template)?;
         (context.language == RuntimeType::Python).then(|| python.clone())
+    }
+
+    /// Why a sandbox cannot be put aside or copied, if it cannot: the state of a machine's own Python
+    /// is its process.
+    pub(super) fn immovable(&self, sandbox: &Sandbox) -> Option<Failure> {
+        let record = sandbox.record();
+        record.contexts.iter().any(|context| context.started).then(|| {
+            let problem = "code has run in a Python of the machine, whose state cannot be kept; \
+                           remove or restart its contexts first";
+            Failure::bad(problem)
+        })
     }
 
     /// Runs code in the interpreter of a context, which is started if there is none.
@@ -105,14 +128,21 @@ impl E2b {
         if let Some(kernel) = known.get(&context.session) {
             return Ok(kernel.clone());
         }
-        if known.len() >= MAX_INTERPRETERS {
-            return Err(Problem::busy("there are as many interpreters as may be"));
+        let is_it = |it: &Context| it.session == context.session;
+        if sandbox.record().contexts.iter().any(|it| is_it(it) && it.started) {
+            let problem = "the interpreter has ended, and its state with it";
+            return Err(Problem::new(problem::LOST, problem).hint("restart the context"));
         }
+        let share = self.share(&self.interpreters.shares, &sandbox.owner);
+        let share = share
+            .ok_or_else(|| Problem::busy("there are as many interpreters of this key as may be"))?;
         if !self.hub.confined {
             return Err(Problem::invalid("templates with a Python of the machine need jails"));
         }
-        // No link leads to what will be mounted.
-        self.root(sandbox).map_err(|error| Problem::failed(error.to_string()))?;
+        // No link leads to what will be mounted; whether it is what was mounted, is asked first of
+        // all that is asked.
+        let root = self.root(sandbox).map_err(|error| Problem::failed(error.to_string()))?;
+        let mine = root.identity(HOME).map_err(|error| Problem::failed(error.to_string()))?;
         let directory = self.directory_of(sandbox.slot());
         let home = place::root_path(&directory, &sandbox.id).join(&HOME[1..]);
         let ear = Ear::default();
@@ -132,10 +162,14 @@ impl E2b {
         let (asks, inbox) = sync_channel(WAITING);
         std::thread::Builder::new()
             .name("e2b-context".to_owned())
-            .spawn(move || serve(interpreter.as_mut(), &inbox, &ear))
+            .spawn(move || serve(interpreter.as_mut(), mine, &inbox, &ear))
             .map_err(|error| Problem::busy(&format!("no thread can be had: {error}")))?;
-        let kernel = Kernel { asks, cancel };
+        let kernel = Kernel { asks, cancel, _share: Arc::new(share) };
         known.insert(context.session.clone(), kernel.clone());
+        sandbox.change(|record| {
+            record.contexts.iter_mut().filter(|it| is_it(it)).for_each(|it| it.started = true);
+        });
+        record::keep(&self.folder, &sandbox.record());
         Ok(kernel)
     }
 
@@ -168,8 +202,8 @@ fn sink(ear: &Ear, printed: Printed) -> LineSink {
 }
 
 /// Does what is asked, one thing after the other, until nobody asks any more.
-fn serve(interpreter: &mut dyn Interpreter, inbox: &Receiver<Ask>, ear: &Ear) {
-    let begun = interpreter.initialize(Value::Null);
+fn serve(interpreter: &mut dyn Interpreter, mine: Identity, inbox: &Receiver<Ask>, ear: &Ear) {
+    let begun = interpreter.initialize(Value::Null).and_then(|()| check(interpreter, mine));
     while let Ok(Ask { code, listener, answer }) = inbox.recv() {
         *ear.lock().unwrap_or_else(PoisonError::into_inner) = listener;
         let ran = begun.clone().and_then(|()| interpreter.execute(&code));
@@ -177,6 +211,21 @@ fn serve(interpreter: &mut dyn Interpreter, inbox: &Receiver<Ask>, ear: &Ear) {
         // Whoever asked may have gone.
         let _ = answer.send(ran);
     }
+}
+
+/// Whether an interpreter in which nothing else has run works in that directory: somebody who has
+/// broken out of a worker could have put another one in its place.
+fn check(interpreter: &mut dyn Interpreter, mine: Identity) -> Result<(), SandboxError> {
+    let seen = interpreter.execute("__import__('os').stat('.')[1:3]")?;
+    let seen = seen.result.and_then(|value| value.json);
+    if seen == Some(json!([mine.1, mine.0])) {
+        return Ok(());
+    }
+    Err(SandboxError::Workspace {
+        path: HOME.into(),
+        problem: "the sandbox's directory is not what it was".to_owned(),
+        hint: None,
+    })
 }
 
 /// The pictures that a cell has left, as results.

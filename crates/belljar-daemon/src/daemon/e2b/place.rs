@@ -3,25 +3,25 @@
 //! below that root, by the kernel, wherever links in it lead.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use rustix::fs::{CWD, Mode, OFlags, RawDir, ResolveFlags, openat2};
 use rustix::io::Errno;
 
+use crate::agent::messages::Identity;
+pub(super) use crate::agent::messages::{HOME, TMP};
+
 /// Where sandboxes have their roots, in a worker's directory.
 pub(super) const FOLDER: &str = "e2b";
-/// The home of the one user.
-pub(super) const HOME: &str = "/home/user";
-/// Where the system has its temporary files.
-pub(super) const TMP: &str = "/tmp";
 /// The longest path, as the kernel has it.
 const MAX_PATH_BYTES: usize = 4096;
 /// How often something is looked for while others rename what it is in.
 const MAX_TRIES: u32 = 1000;
-/// Directories that are open at the same time while all are counted.
-const MAX_WAITING: usize = 1000;
+/// Directories in each other that are looked at to be counted: each is open meanwhile.
+const MAX_LEVELS: usize = 256;
 /// Looking at more to find out how much there is would take too long.
 const MAX_COUNTED: u64 = 1_000_000;
 
@@ -64,6 +64,12 @@ pub(super) fn open(worker: &Path, id: &str) -> io::Result<Root> {
         openat2(&root, &top[1..], directory, Mode::empty(), resolve)?;
     }
     Ok(Root(root))
+}
+
+impl AsFd for Root {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
 }
 
 impl Inside {
@@ -144,10 +150,23 @@ impl Root {
         self.open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
     }
 
+    /// What the kernel calls a directory of it.
+    pub(super) fn identity(&self, path: &str) -> io::Result<Identity> {
+        let found = rustix::fs::fstat(self.real_directory(&Inside(path.to_owned()))?)?;
+        Ok((found.st_dev, found.st_ino))
+    }
+
+    /// A directory that is reached through directories only.
+    pub(super) fn real_directory(&self, path: &Inside) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        Ok(openat2(&self.0, path.relative(), flags, Mode::empty(), resolve)?)
+    }
+
     /// A directory, to make, move or remove something in it. Wherever links on the way lead, what
     /// stands for the home and for the temporary files stays what it is.
     pub(super) fn directory_to_change(&self, path: &Inside) -> io::Result<OwnedFd> {
-        let identity = |directory: &OwnedFd| -> io::Result<(u64, u64)> {
+        let identity = |directory: &OwnedFd| -> io::Result<Identity> {
             let found = rustix::fs::fstat(directory)?;
             Ok((found.st_dev, found.st_ino))
         };
@@ -193,10 +212,17 @@ impl Root {
     pub(super) fn used_bytes(&self) -> io::Result<u64> {
         let (mut bytes, mut counted) = (0_u64, 0_u64);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut waiting = vec![rustix::fs::openat(&self.0, ".", flags, Mode::empty())?];
+        let top = Rc::new(rustix::fs::openat(&self.0, ".", flags, Mode::empty())?);
+        // Those that wait have names in what is open: one for each level.
+        let mut waiting = vec![(top, c".".to_owned(), 0)];
         let mut buffer = Vec::with_capacity(32 * 1024);
-        while let Some(directory) = waiting.pop() {
-            let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
+        while let Some((parent, name, level)) = waiting.pop() {
+            let directory = match rustix::fs::openat(&*parent, &*name, flags, Mode::empty()) {
+                Ok(directory) => Rc::new(directory),
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
+                Err(_) => return Ok(u64::MAX),
+            };
+            let mut entries = RawDir::new(&*directory, buffer.spare_capacity_mut());
             while let Some(entry) = entries.next() {
                 let entry = entry?;
                 let name = entry.file_name();
@@ -206,17 +232,13 @@ impl Root {
                 counted += 1;
                 let link = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
                 // Whatever has gone meanwhile is not there.
-                let Ok(found) = rustix::fs::statat(&directory, name, link) else { continue };
+                let Ok(found) = rustix::fs::statat(&*directory, name, link) else { continue };
                 bytes = bytes.saturating_add(u64::try_from(found.st_blocks).unwrap_or(0) * 512);
                 let kind = rustix::fs::FileType::from_raw_mode(found.st_mode);
                 if kind == rustix::fs::FileType::Directory {
-                    match rustix::fs::openat(&directory, name, flags, Mode::empty()) {
-                        Ok(inner) => waiting.push(inner),
-                        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-                        Err(_) => return Ok(u64::MAX),
-                    }
+                    waiting.push((Rc::clone(&directory), name.to_owned(), level + 1));
                 }
-                if counted > MAX_COUNTED || waiting.len() > MAX_WAITING {
+                if counted > MAX_COUNTED || level > MAX_LEVELS {
                     return Ok(u64::MAX);
                 }
             }
@@ -270,6 +292,49 @@ mod tests {
         assert!(root.make_directories(&Inside::new("/etc/x").unwrap()).is_err());
         assert_eq!(root.make_directories(&Inside::new("a/b").unwrap()).unwrap(), 2);
         assert!(root.used_bytes().unwrap() < 1024 * 1024);
+    }
+
+    #[test]
+    fn directories_that_nobody_may_read_or_that_do_not_end_are_full_and_many_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        make(dir.path(), "one").unwrap();
+        let home = root_path(dir.path(), "one").join("home/user");
+        let root = open(dir.path(), "one").unwrap();
+        for number in 0..3000 {
+            std::fs::create_dir(home.join(number.to_string())).unwrap();
+        }
+        std::fs::write(home.join("2999/file"), vec![b'x'; 100_000]).unwrap();
+        let used = root.used_bytes().unwrap();
+        assert!((100_000..64 * 1024 * 1024).contains(&used), "{used}");
+        let deep = home.join(vec!["d"; MAX_LEVELS + 2].join("/"));
+        std::fs::create_dir_all(deep).unwrap();
+        std::fs::write(home.join("d/file"), "x").unwrap();
+        assert_eq!(root.used_bytes().unwrap(), u64::MAX);
+        std::fs::remove_dir_all(home.join("d")).unwrap();
+        let closed = std::os::unix::fs::PermissionsExt::from_mode(0);
+        std::fs::set_permissions(home.join("2999"), closed).unwrap();
+        // Whoever may read everything counts it all the same.
+        let readable = rustix::process::geteuid().is_root();
+        assert_eq!(root.used_bytes().unwrap() == u64::MAX, !readable);
+    }
+
+    #[test]
+    fn a_directory_that_was_replaced_is_another_and_the_same_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        make(dir.path(), "one").unwrap();
+        let root = open(dir.path(), "one").unwrap();
+        let home = root_path(dir.path(), "one").join("home/user");
+        let identity = |path: &Path| {
+            let found = rustix::fs::stat(path).unwrap();
+            (found.st_dev, found.st_ino)
+        };
+        assert_eq!(root.identity(HOME).unwrap(), identity(&home));
+        std::fs::rename(&home, dir.path().join("aside")).unwrap();
+        symlink("/etc", &home).unwrap();
+        assert!(root.identity(HOME).is_err());
+        std::fs::remove_file(&home).unwrap();
+        std::fs::create_dir(&home).unwrap();
+        assert_ne!(root.identity(HOME).unwrap(), identity(&dir.path().join("aside")));
     }
 
     #[test]

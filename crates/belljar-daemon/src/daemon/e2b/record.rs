@@ -79,6 +79,9 @@ pub(super) struct Context {
     pub(super) default: bool,
     /// Executions so far.
     pub(super) executions: u64,
+    /// Whether a Python of the machine was started for it, which has its state.
+    #[serde(default)]
+    pub(super) started: bool,
 }
 
 impl Record {

@@ -15,6 +15,7 @@ use super::errors::Failure;
 use super::keys::hex;
 use super::place;
 use super::record::{self, Kind, OnTimeout, Phase, Record};
+use super::room::Room;
 use super::time;
 
 /// How often it is looked whose time is over.
@@ -42,8 +43,7 @@ pub(super) struct Sandbox {
     /// One at a time opens a session.
     pub(super) opening: tokio::sync::Mutex<()>,
     turns: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
-    /// How much its files take, and when that was so.
-    pub(super) used: tokio::sync::Mutex<Option<(Instant, u64)>>,
+    pub(super) room: Arc<Room>,
     pub(super) watchers: super::watch::Watchers,
     /// Where its commands run, if any do.
     pub(super) commands: tokio::sync::Mutex<Option<Arc<super::commands::Commands>>>,
@@ -81,7 +81,7 @@ impl Sandbox {
             alive: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             turns: Mutex::default(),
-            used: tokio::sync::Mutex::default(),
+            room: Arc::default(),
             watchers: super::watch::Watchers::default(),
             commands: tokio::sync::Mutex::default(),
         })

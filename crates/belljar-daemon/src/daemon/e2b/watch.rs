@@ -13,7 +13,7 @@ use futures_util::stream as streams;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -23,6 +23,7 @@ use super::entries;
 use super::filesystem::inside;
 use super::place::{self, Inside, Root};
 use super::registry::{Sandbox, random};
+use super::shares::Share;
 
 pub(super) const PING_HEADER: &str = "keepalive-ping-interval";
 /// More of them wait for the next look.
@@ -36,14 +37,11 @@ const MAX_DIRECTORIES: usize = 4096;
 /// Watchers of one sandbox.
 const MAX_WATCHERS: usize = 64;
 /// Watchers of all: the system has few to give.
-const MAX_ALL: usize = 100;
+pub(super) const MAX_ALL: usize = 100;
 /// How often it is looked whether something happened.
 const LOOK: Duration = Duration::from_millis(50);
 /// Random bytes of a watcher's name.
 const ID_BYTES: usize = 8;
-
-static ALL: std::sync::LazyLock<Arc<Semaphore>> =
-    std::sync::LazyLock::new(|| Arc::new(Semaphore::new(MAX_ALL)));
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -161,9 +159,8 @@ async fn begin(
     sandbox: &Sandbox,
     wanted: Watch,
 ) -> Result<(Arc<Seen>, DropGuard), Refusal> {
-    let place = Arc::clone(&ALL).try_acquire_owned();
-    let place = place.map_err(|_| {
-        Refusal::new(Code::ResourceExhausted, "there are as many watchers as may be")
+    let share = e2b.share(&e2b.watched, &sandbox.owner).ok_or_else(|| {
+        Refusal::new(Code::ResourceExhausted, "there are as many watchers of this key as may be")
     })?;
     let path = inside(&wanted.path)?;
     let (worker, id) = (e2b.directory_of(sandbox.slot()), sandbox.id.clone());
@@ -173,7 +170,7 @@ async fn begin(
     });
     let looking = made.await.map_err(io::Error::other).flatten()?;
     let (seen, end) = (Arc::new(Seen::default()), sandbox.alive().child_token());
-    tokio::spawn(looking.look(Arc::clone(&seen), end.clone(), place));
+    tokio::spawn(looking.look(Arc::clone(&seen), end.clone(), share));
     Ok((seen, end.drop_guard()))
 }
 
@@ -235,7 +232,7 @@ impl Looking {
         }
     }
 
-    async fn look(mut self, seen: Arc<Seen>, end: CancellationToken, _place: OwnedSemaphorePermit) {
+    async fn look(mut self, seen: Arc<Seen>, end: CancellationToken, _place: Share) {
         loop {
             tokio::select! {
                 () = end.cancelled() => return,

@@ -134,10 +134,10 @@ pub(super) async fn serve(hub: Arc<Hub>, opened: Opened, end: End) -> Result<(),
     let limits = &hub.limits;
     let bounds = Bounds {
         connections: u32::try_from(limits.http_connections).unwrap_or(u32::MAX >> 4),
-        headers: match &opened.e2b {
-            // It is also how long a connection may wait for its next request.
-            Some(_) => seconds(limits.http_header_seconds).max(e2b::IDLE_CONNECTION),
-            None => seconds(limits.http_header_seconds),
+        headers: seconds(limits.http_header_seconds),
+        idle: match &opened.e2b {
+            Some(_) => e2b::IDLE_CONNECTION,
+            None => Duration::ZERO,
         },
         stall: seconds(limits.http_stall_seconds),
         // The supervisor does not wait for longer either.
