@@ -11,7 +11,10 @@
 
 mod attacks;
 mod backend;
+mod bounds;
+mod client;
 mod official_clients;
+mod proxy;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
