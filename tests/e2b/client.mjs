@@ -22,6 +22,22 @@ async function withSandbox(more, work) {
   }
 }
 
+// Every form that a value can have.
+const rich = `
+class Rich:
+    def __repr__(self): return "Rich()"
+    def _repr_html_(self): return "<b>ř</b>"
+    def _repr_markdown_(self): return "**b**"
+    def _repr_svg_(self): return "<svg/>"
+    def _repr_png_(self): return b"\\x89PNG"
+    def _repr_jpeg_(self): return b"\\xff\\xd8"
+    def _repr_latex_(self): return "$x$"
+    def _repr_json_(self): return {"a": [1]}
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {"application/pdf": "JVBERg==", "application/javascript": "1", "text/x-own": "own"}
+Rich()
+`;
+
 const parts = {
   async lifecycle() {
     const sandbox = await Sandbox.create({ ...options, metadata: { a: "b & c" }, envs: { FOO: "bar" }, timeoutMs: 60_000 });
@@ -71,13 +87,72 @@ const parts = {
     });
   },
 
+  async rich() {
+    await withSandbox({}, async (sandbox) => {
+      const [shown] = (await sandbox.runCode(rich)).results;
+      assert(shown.isMainResult);
+      assert.deepEqual([shown.text, shown.html, shown.markdown, shown.svg], ["Rich()", "<b>ř</b>", "**b**", "<svg/>"]);
+      assert.deepEqual([shown.png, shown.jpeg, shown.pdf], ["iVBORw==", "/9g=", "JVBERg=="]);
+      assert.deepEqual([shown.latex, shown.json, shown.javascript], ["$x$", { a: [1] }, "1"]);
+      assert.deepEqual(shown.raw.extra, { "text/x-own": "own" });
+      const heard = [];
+      await sandbox.runCode("import sys\nprint('e', file=sys.stderr)\n7", {
+        onStderr: (it) => void heard.push(it.line),
+        onResult: (it) => void heard.push(it.text),
+      });
+      await sandbox.runCode("raise KeyError('k')", { onError: (it) => void heard.push(`${it.name} ${it.value}`) });
+      assert.deepEqual(heard, ["e\n", "7", "KeyError 'k'"]);
+    });
+  },
+
+  async pages() {
+    const made = [];
+    for (let left = 3; left; left--) made.push(await Sandbox.create({ ...options, metadata: { page: "ts" } }));
+    const pager = Sandbox.list({ ...options, limit: 2, query: { metadata: { page: "ts" } } });
+    const found = [];
+    while (pager.hasNext) found.push(...(await pager.nextItems()).map((it) => it.sandboxId));
+    assert.deepEqual(found, made.map((it) => it.sandboxId).reverse());
+    for (const sandbox of made) await sandbox.kill();
+  },
+
+  async expiry() {
+    const ending = await Sandbox.create({ ...options, timeoutMs: 1000 });
+    const pausing = await Sandbox.create({ ...options, timeoutMs: 1000, lifecycle: { onTimeout: "pause" } });
+    await pausing.runCode("x = 5");
+    for (let left = 100; left && ((await ending.isRunning()) || (await pausing.isRunning())); left--) await sleep(100);
+    await assert.rejects(Sandbox.connect(ending.sandboxId, options), /not found/);
+    const again = await Sandbox.connect(pausing.sandboxId, { ...options, timeoutMs: 60_000 });
+    assert.equal((await again.runCode("x")).text, "5");
+    await again.kill();
+  },
+
+  async tokens() {
+    await withSandbox({}, async (sandbox) => {
+      await sandbox.files.write("s.txt", "secret");
+      const ask = (path, more) => fetch(url + path, { headers: { "E2b-Sandbox-Id": sandbox.sandboxId, ...more } });
+      assert.equal((await ask("/files?path=s.txt", {})).status, 401);
+      assert.equal((await ask("/files?path=s.txt", { "X-Access-Token": "ea_wrong" })).status, 401);
+      const old = await sandbox.downloadUrl("s.txt", { useSignatureExpiration: 60_000 });
+      assert.equal((await fetch(old)).status, 200);
+      assert.equal((await fetch(old.replace("s.txt", "t.txt"))).status, 401);
+      assert.equal((await fetch(old, { method: "POST", body: new FormData() })).status, 401);
+    });
+  },
+
   async contexts() {
     await withSandbox({}, async (sandbox) => {
       const one = await sandbox.createCodeContext({ language: "python" });
       const two = await sandbox.createCodeContext({ language: "javascript" });
       await sandbox.runCode("b = 2", { context: one });
       assert.equal((await sandbox.runCode("b")).error.name, "NameError");
+      await sandbox.runCode("let n = 1", { context: two });
+      assert.equal((await sandbox.runCode("n + 1", { context: two })).text, "2");
+      await sandbox.restartCodeContext(two);
+      assert.equal((await sandbox.runCode("typeof n", { context: two })).text, "undefined");
       assert.equal((await sandbox.listCodeContexts()).length, 3);
+      await sandbox.files.makeDir("sub");
+      const three = await sandbox.createCodeContext({ cwd: "/home/user/sub" });
+      assert.equal((await sandbox.runCode("import os; os.getcwd()", { context: three })).text, "/home/user/sub");
       await sandbox.restartCodeContext(one);
       assert.equal((await sandbox.runCode("b", { context: one })).error.name, "NameError");
       await sandbox.removeCodeContext(two);
@@ -98,6 +173,12 @@ const parts = {
       await sandbox.files.write([{ path: "m/1", data: "1" }, { path: "m/2", data: "2" }]);
       assert.deepEqual((await sandbox.files.list("m")).map((it) => it.name).sort(), ["1", "2"]);
       assert.equal((await sandbox.files.getInfo("m/1")).size, 1);
+      await sandbox.files.write("zipped", "z".repeat(100_000), { gzip: true });
+      assert.equal(await sandbox.files.read("zipped"), "z".repeat(100_000));
+      const parts = [];
+      for await (const part of await sandbox.files.read("/tmp/blob", { format: "stream" })) parts.push(part);
+      assert.deepEqual(new Uint8Array(Buffer.concat(parts)), data);
+      assert.equal((await (await sandbox.files.read("m/1", { format: "blob" })).text()), "1");
       assert(await sandbox.files.makeDir("d"));
       assert(!(await sandbox.files.makeDir("d")));
       await sandbox.files.rename("m/1", "n/1");
@@ -123,6 +204,16 @@ const parts = {
       for (let left = 50; left && !seen.includes("remove one"); left--) await sleep(100);
       for (const event of ["create one", "write one", "create two", "remove one"]) assert(seen.includes(event), `${seen}`);
       await handle.stop();
+      await sandbox.files.makeDir("w/deep");
+      const deep = [];
+      const all = await sandbox.files.watchDir("w", (event) => void deep.push(`${event.type} ${event.name}`), {
+        recursive: true,
+      });
+      await sandbox.runCode("open('w/deep/three', 'w').write('3')");
+      for (let left = 50; left && !deep.includes("write deep/three"); left--) await sleep(100);
+      assert(deep.includes("write deep/three"), `${deep}`);
+      await all.stop();
+      await assert.rejects(sandbox.files.watchDir("none", () => {}), named(/NotFoundError$/));
     });
   },
 
@@ -139,6 +230,21 @@ const parts = {
       const sleeping = await sandbox.commands.run("sleep 60", { background: true });
       assert(await sandbox.commands.kill(sleeping.pid));
       assert(!(await sandbox.commands.kill(999_999)));
+      const where = await sandbox.commands.run("echo $A; pwd", { envs: { A: "b" }, cwd: "/tmp" });
+      assert.equal(where.stdout, "b\n/tmp\n");
+      const lines = [];
+      await sandbox.commands.run("echo 1; echo 2 >&2", {
+        onStdout: (text) => void lines.push(`out ${text}`),
+        onStderr: (text) => void lines.push(`err ${text}`),
+      });
+      assert.deepEqual(lines.sort(), ["err 2\n", "out 1\n"]);
+      const cat = await sandbox.commands.run("cat", { background: true, stdin: true });
+      await sandbox.commands.sendStdin(cat.pid, "to the end");
+      const again = await sandbox.commands.connect(cat.pid);
+      await sandbox.commands.closeStdin(cat.pid);
+      assert.equal((await cat.wait()).stdout, "to the end");
+      assert.equal((await again.wait()).exitCode, 0);
+      await assert.rejects(sandbox.commands.run("sleep 30", { timeoutMs: 1000 }), named(/TimeoutError$/));
       await sandbox.commands.run("echo made > made.txt");
       assert.equal(await sandbox.files.read("made.txt"), "made\n");
     });
@@ -152,6 +258,9 @@ const parts = {
       await sandbox.pty.sendInput(terminal.pid, new TextEncoder().encode("stty size\nexit\n"));
       await terminal.wait();
       assert.match(heard, /33 120/);
+      const another = await sandbox.pty.create({ cols: 80, rows: 24, onData: () => {} });
+      assert(await sandbox.pty.kill(another.pid));
+      assert(!(await sandbox.pty.kill(another.pid + 1000)));
     });
   },
 
@@ -169,6 +278,18 @@ const parts = {
       assert.equal((await old.runCode("state")).text, "[1, 2]");
       assert.equal(await old.files.read("kept"), "kept");
       await old.kill();
+      const listed = await Sandbox.listSnapshots(options).nextItems();
+      assert.deepEqual(listed.map((it) => it.snapshotId), [snapshot.snapshotId]);
+      const forks = await again.fork({ count: 2, timeoutMs: 60_000 });
+      assert.equal(forks.length, 2);
+      await forks[0].runCode("state.append(4)");
+      assert.equal((await forks[0].runCode("state")).text, "[1, 2, 3, 4]");
+      assert.equal((await forks[1].runCode("state")).text, "[1, 2, 3]");
+      assert.equal((await again.runCode("state")).text, "[1, 2, 3]");
+      assert.equal(await forks[1].files.read("kept"), "kept");
+      for (const fork of forks) assert(await fork.kill());
+      const [metrics] = await again.getMetrics();
+      assert(metrics.diskUsed > 0 && metrics.memTotal > 0);
       assert(await Sandbox.deleteSnapshot(snapshot.snapshotId, options));
     });
   },

@@ -155,6 +155,35 @@ def code():
         raises(SandboxException, sandbox.run_code, "1", language="cobol")
 
 
+RICH = """
+class Rich:
+    def __repr__(self): return "Rich()"
+    def _repr_html_(self): return "<b>ř</b>"
+    def _repr_markdown_(self): return "**b**"
+    def _repr_svg_(self): return "<svg/>"
+    def _repr_png_(self): return b"\\x89PNG"
+    def _repr_jpeg_(self): return b"\\xff\\xd8"
+    def _repr_latex_(self): return "$x$"
+    def _repr_json_(self): return {"a": [1]}
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {"application/pdf": "JVBERg==", "application/javascript": "1", "text/x-own": "own"}
+Rich()
+"""
+
+
+def rich():
+    with Sandbox.create(**OPTIONS) as sandbox:
+        (shown,) = sandbox.run_code(RICH).results
+        assert (shown.text, shown.html, shown.markdown, shown.svg) == ("Rich()", "<b>ř</b>", "**b**", "<svg/>")
+        assert (shown.png, shown.jpeg, shown.pdf) == ("iVBORw==", "/9g=", "JVBERg==")
+        assert (shown.latex, shown.json, shown.javascript) == ("$x$", {"a": [1]}, "1"), shown.raw
+        assert shown.extra == {"text/x-own": "own"}, shown.extra
+        failures = []
+        failed = sandbox.run_code("raise KeyError('k')", on_error=failures.append)
+        assert [(it.name, it.value) for it in failures] == [("KeyError", "'k'")]
+        assert failed.error.traceback == failures[0].traceback
+
+
 def contexts():
     with Sandbox.create(**OPTIONS) as sandbox:
         sandbox.run_code("a = 1")
@@ -164,15 +193,21 @@ def contexts():
         three = sandbox.create_code_context(cwd="/home/user/sub")
         assert (one.language, two.language, three.cwd) == ("python", "javascript", "/home/user/sub")
         assert sandbox.run_code("a", context=one).error.name == "NameError"
+        # JavaScript's are no different.
+        sandbox.run_code("let n = 1", context=two)
+        assert sandbox.run_code("n + 1", context=two).text == "2"
+        assert sandbox.run_code("typeof n", language="js").text == "undefined"
+        sandbox.restart_code_context(two)
+        assert sandbox.run_code("typeof n", context=two).text == "undefined"
         sandbox.run_code("b = 2\nopen('shared.txt', 'w').write('same files')", context=one)
         assert sandbox.run_code("open('shared.txt').read()").text == "same files"
         assert sandbox.run_code("import os; os.getcwd()", context=three).text == "/home/user/sub"
-        assert len(sandbox.list_code_contexts()) == 4
+        assert len(sandbox.list_code_contexts()) == 5
         sandbox.restart_code_context(one)
         assert sandbox.run_code("b", context=one).error.name == "NameError"
         sandbox.remove_code_context(two)
         raises(NotFoundException, sandbox.run_code, "1", context=two)
-        assert len(sandbox.list_code_contexts()) == 3
+        assert len(sandbox.list_code_contexts()) == 4
         # They run at the same time.
         begun = time.monotonic()
         runs = [
@@ -330,6 +365,9 @@ def pty():
         sandbox.pty.send_stdin(terminal.pid, b"exit\n")
         waiting.join(10)
         assert not waiting.is_alive()
+        another = sandbox.pty.create(PtySize(rows=24, cols=80), timeout=30)
+        assert sandbox.pty.kill(another.pid)
+        assert not sandbox.pty.kill(another.pid + 1000)
 
 
 def pause():
@@ -410,6 +448,40 @@ def template():
         raises(SandboxException, Sandbox.create, "none", **OPTIONS)
 
 
+def template_state():
+    """What a machine's own Python holds is refused where it would get lost."""
+    with Sandbox.create("data", **OPTIONS) as sandbox:
+        (early,) = sandbox.fork()
+        assert early.run_code("6 * 7").text == "42"
+        early.kill()
+        sandbox.run_code("x = 1")
+        for call in (sandbox.pause, sandbox.create_snapshot):
+            error = raises(SandboxException, call)
+            assert "cannot be kept" in str(error), error
+        (fork,) = sandbox.fork()
+        assert isinstance(fork, Exception) and "cannot be kept" in str(fork), fork
+        assert sandbox.run_code("x").text == "1"
+        # Once there is none, all of it works again.
+        for context in sandbox.list_code_contexts():
+            sandbox.restart_code_context(context)
+        sandbox.pause()
+        again = Sandbox.connect(sandbox.sandbox_id, **OPTIONS)
+        assert again.run_code("'x' in globals()").text == "False"
+    pausing = {"lifecycle": {"on_timeout": "pause"}, **OPTIONS}
+    raises(SandboxException, Sandbox.create, "data", **pausing)
+
+
+def a_key():
+    """With a key of the file, as its owner has it."""
+    with Sandbox.create(**OPTIONS) as sandbox:
+        assert sandbox.run_code("1").text == "1"
+        assert len(Sandbox.list(**OPTIONS).next_items()) == 1
+
+
+def a_revoked_key():
+    raises(AuthenticationException, Sandbox.create, **OPTIONS)
+
+
 def leave_one_behind():
     sandbox = Sandbox.create(metadata={"left": "behind"}, timeout=600, **OPTIONS)
     sandbox.run_code("left = 'behind'")
@@ -443,8 +515,8 @@ def parallel():
     asyncio.run(all_of_them())
 
 
-PARTS = [lifecycle, pages, expiry, keys, code, contexts, files, signed, watch, commands, pty, pause, copies, parallel]
-BY_NAME = [template, leave_one_behind, find_it_again]
+PARTS = [lifecycle, pages, expiry, keys, code, rich, contexts, files, signed, watch, commands, pty, pause, copies, parallel]
+BY_NAME = [template, template_state, a_key, a_revoked_key, leave_one_behind, find_it_again]
 
 
 def main():

@@ -66,8 +66,8 @@ fn script(name: &str) -> PathBuf {
 }
 
 /// Runs one of the scripts, which checks everything itself.
-fn run(test: &str, mut client: Command, server: &Server, parts: &[&str]) {
-    client.args([&server.url(), KEY, OTHER_KEY]).args(parts);
+fn run(test: &str, mut client: Command, server: &Server, key: &str, parts: &[&str]) {
+    client.args([&server.url(), key, OTHER_KEY]).args(parts);
     for name in ["E2B_API_KEY", "E2B_API_URL", "E2B_SANDBOX_URL", "E2B_DOMAIN", "E2B_DEBUG"] {
         client.env_remove(name);
     }
@@ -78,11 +78,15 @@ fn run(test: &str, mut client: Command, server: &Server, parts: &[&str]) {
 }
 
 fn python(test: &str, server: &Server, parts: &[&str]) {
+    python_with(test, server, KEY, parts);
+}
+
+fn python_with(test: &str, server: &Server, key: &str, parts: &[&str]) {
     match python_packages() {
         Ok(python) => {
             let mut client = Command::new(python);
             client.arg(script("client.py"));
-            run(test, client, server, parts);
+            run(test, client, server, key, parts);
         }
         Err(reason) => skipped(test, &reason),
     }
@@ -93,7 +97,7 @@ fn typescript(test: &str, server: &Server, parts: &[&str]) {
         Ok(modules) => {
             let mut client = Command::new("node");
             client.arg(script("client.mjs")).arg(modules);
-            run(test, client, server, parts);
+            run(test, client, server, KEY, parts);
         }
         Err(reason) => skipped(test, &reason),
     }
@@ -130,10 +134,21 @@ fn a_template_with_a_python_of_the_machine() {
     match data_packages() {
         Ok(data) => {
             let server = Server::new(&["--e2b-template", &format!("data={}", data.display())]);
-            python(test, &server, &["template"]);
+            python(test, &server, &["template", "template_state"]);
         }
         Err(reason) => skipped(test, &reason),
     }
+}
+
+#[test]
+fn a_key_of_the_file_lets_in_until_it_is_revoked() {
+    let test = "a_key_of_the_file_lets_in_until_it_is_revoked";
+    let server = Server::new(&[]);
+    let key = server.belljar(&["key", "new", "mine"]);
+    python_with(test, &server, key.trim(), &["a_key"]);
+    let listed = server.belljar(&["key", "list"]);
+    server.belljar(&["key", "revoke", listed.split(' ').next().unwrap()]);
+    python_with(test, &server, key.trim(), &["a_revoked_key"]);
 }
 
 #[test]
