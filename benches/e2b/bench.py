@@ -1,9 +1,10 @@
-"""What E2B's own Python package sees of a Belljar daemon: python bench.py URL KEY [TIMES]
+"""What E2B's own Python package sees of a Belljar daemon: python bench.py URL KEY [TIMES [--json]]
 
-Prints the median of a create with its first run_code, sandboxes made and ended a second, and the
-median of a fork of a sandbox with state.
+Tells the median of a create with its first run_code, sandboxes made and ended a second, and the
+median of a fork of a sandbox with state. `belljar bench` runs it and compares.
 """
 
+import json
 import statistics
 import sys
 import time
@@ -14,6 +15,7 @@ from e2b_code_interpreter import Sandbox
 URL, KEY = sys.argv[1:3]
 TIMES = int(sys.argv[3]) if len(sys.argv) > 3 else 100
 OPTIONS = {"api_key": KEY, "api_url": URL, "sandbox_url": URL}
+AT_ONCE = 8
 
 
 def milliseconds(call):
@@ -28,29 +30,42 @@ def first_run():
     return sandbox
 
 
-def main():
+def first_runs():
     first_run().kill()
-    times = []
     for _ in range(TIMES):
         spent, sandbox = milliseconds(first_run)
-        times.append(spent)
+        yield spent
         sandbox.kill()
-    print(f"create and first run_code, p50: {statistics.median(times):.1f} ms")
 
-    with ThreadPoolExecutor(8) as threads:
+
+def rate():
+    with ThreadPoolExecutor(AT_ONCE) as threads:
         begun = time.perf_counter()
         list(threads.map(lambda _: Sandbox.create(**OPTIONS).kill(), range(TIMES * 4)))
-        print(f"sandboxes made and ended a second, 8 at once: {TIMES * 4 / (time.perf_counter() - begun):.0f}")
+        return TIMES * 4 / (time.perf_counter() - begun)
 
-    parent = Sandbox.create(**OPTIONS)
-    parent.run_code("data = list(range(100_000))")
-    times = []
-    for _ in range(TIMES):
-        spent, (fork,) = milliseconds(parent.fork)
-        times.append(spent)
-        fork.kill()
-    print(f"fork of a sandbox with state, p50: {statistics.median(times):.1f} ms")
-    parent.kill()
+
+def forks():
+    with Sandbox.create(**OPTIONS) as parent:
+        parent.run_code("data = list(range(100_000))")
+        for _ in range(TIMES):
+            spent, (fork,) = milliseconds(parent.fork)
+            yield spent
+            fork.kill()
+
+
+def main():
+    told = {
+        "first_run_ms": statistics.median(first_runs()),
+        "sandboxes_per_second": rate(),
+        "fork_ms": statistics.median(forks()),
+    }
+    if "--json" in sys.argv:
+        print(json.dumps(told))
+        return
+    print(f"create and first run_code, p50: {told['first_run_ms']:.1f} ms")
+    print(f"sandboxes made and ended a second, {AT_ONCE} at once: {told['sandboxes_per_second']:.0f}")
+    print(f"fork of a sandbox with state, p50: {told['fork_ms']:.1f} ms")
 
 
 main()

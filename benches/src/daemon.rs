@@ -126,10 +126,23 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// The error says why there is none.
     pub(crate) fn start(program: &Path, place: &Path, settings: &Settings) -> Result<Self, String> {
+        Self::start_with(program, place, settings, &[], &[])
+    }
+
+    /// The same with more arguments and variables.
+    pub(crate) fn start_with(
+        program: &Path,
+        place: &Path,
+        settings: &Settings,
+        args: &[&str],
+        env: &[(&str, &str)],
+    ) -> Result<Self, String> {
         let socket = place.join("run/daemon.sock");
         let child = Command::new(program)
             .args(["daemon", "start", "--foreground", "--cache"])
             .arg(settings.home.cache())
+            .args(args)
+            .envs(env.iter().copied())
             .env("BELLJAR_HOME", place.join("home"))
             .env("BELLJAR_SOCKET", &socket)
             .stdin(Stdio::null())
@@ -150,6 +163,10 @@ impl Daemon {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
     }
 
     pub(crate) fn pid(&self) -> u32 {

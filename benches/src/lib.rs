@@ -8,6 +8,8 @@ mod compare;
 mod daemon;
 #[cfg(target_os = "linux")]
 mod docker;
+#[cfg(target_os = "linux")]
+mod e2b;
 mod measure;
 #[cfg(target_os = "linux")]
 mod native;
@@ -111,6 +113,8 @@ pub fn run(settings: &Settings, progress: &dyn Fn(&str)) -> Result<Report, Bench
         docker::measure(settings, &mut report)?;
         progress("the daemon");
         daemon::measure(settings, &mut report)?;
+        progress("E2B's clients");
+        e2b::measure(settings, native.as_ref(), &mut report)?;
     }
     progress("processor");
     report.extend(bench.kernels(native.as_ref())?);
