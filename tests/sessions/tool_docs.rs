@@ -93,10 +93,11 @@ fn a_suspended_cell_goes_on_where_its_tool_is_described() {
     };
     let jar = Jar::new().with_tools(tools().expect("good words"));
     let mut session = jar.session();
-    session.run("answer = await ask('?')\n[answer, ask.__doc__]").ended(Status::Suspended, 0);
+    session.run("answer = await ask('?')\n[answer, ask.__doc__]").waits_for(&["ask"]);
+    let id = session.pending_calls()[0].id;
     let snapshot = session.snapshot(Files::Without).expect("a snapshot");
     let mut other = PythonSandbox::from_config(&jar.config()).expect("a sandbox");
     other.restore(&snapshot).expect("a session");
-    let answer = belljar::ToolAnswer { id: 1, outcome: Ok(json!("yes")) };
+    let answer = belljar::ToolAnswer { id, outcome: Ok(json!("yes")) };
     other.resume(vec![answer]).expect("a result").gave(json!(["yes", "Asks a person."]));
 }
