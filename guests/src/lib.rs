@@ -33,7 +33,7 @@ pub mod drivers {
     /// The Python driver, the same that is in [`PYTHON`](super::PYTHON).
     pub static PYTHON: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/python/driver");
 
-    /// What lets it run in any CPython.
+    /// What lets it run in any CPython; one module of it goes to services, too.
     pub static PYTHON_NATIVE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/python/native");
 
     /// What lets it run in Pyodide.
