@@ -606,7 +606,7 @@ fn tools_say_what_they_are(backend: Backend) {
         });
     let jar = Jar::new().with_tools(tools.expect("good names"));
     let code = "import inspect\n\
-                [price('tea'), price.__doc__, *(str(inspect.signature(t)) for t in (price, plain))]";
+                [price.__doc__, *(str(inspect.signature(t)) for t in (price, plain))]";
     if backend == Backend::E2b {
         // Code there cannot call tools.
         let refused = try_run(backend, &jar, code).expect_err("no tools");
@@ -614,7 +614,6 @@ fn tools_say_what_they_are(backend: Backend) {
         return;
     }
     run_in(backend, &jar, code).gave(json!([
-        350,
         "In cents.",
         "(article: str, n=1) -> int",
         "(*args, **kwargs)"

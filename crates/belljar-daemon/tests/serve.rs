@@ -355,7 +355,7 @@ fn tools_are_described_or_what_is_said_is_refused() {
     insta::assert_snapshot!(refused("price", json!({"doc": "x".repeat(16 * 1024 + 1)})), @r#"the tool "price" cannot be offered: its documentation is 16 385 bytes long, and 16 KiB is the most; nothing was run"#);
     insta::assert_snapshot!(refused("price", json!({"doc": "a\u{0}b"})), @r#"the tool "price" cannot be offered: its documentation holds the control character U+0000; nothing was run"#);
     insta::assert_snapshot!(refused("price", json!({"signature": "(a,\nb)"})), @r#"the tool "price" cannot be offered: its signature holds the control character U+000A; nothing was run"#);
-    for nonsense in [json!("text"), json!({"doc": 3}), json!({"docs": "x"}), json!([])] {
+    for nonsense in [json!("text"), json!({"doc": 3}), json!({"docs": "x"}), json!(3)] {
         refused("price", nonsense);
     }
 }
