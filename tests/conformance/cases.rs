@@ -439,7 +439,9 @@ fn asyncio_deadlock(backend: Backend) {
 
 fn input_at_end_of_file(backend: Backend) {
     // Since 3.13 a call that is all of its line is marked, too.
-    let result = run_differing(backend, Differs::InTracebacks, "input('? ')");
+    // A service does not tell how often it was asked.
+    let differs = if backend == Backend::E2b { Differs::InAll } else { Differs::InTracebacks };
+    let result = run_differing(backend, differs, "input('? ')");
     result
         .raised("EOFError", "the Belljar sandbox does not offer input: nobody is there to answer");
     run(backend, "import sys; print(repr(sys.stdin.read()), list(sys.stdin))").printed("'' []\n");
@@ -490,7 +492,14 @@ fn file_renamed(backend: Backend) {
     let code = "import os\nos.rename('a', 'b')\nopen('b', 'a').write('x')";
     run_with(backend, &["a"], code).changed(&["b"], &[], &["a"]);
     let there_and_back = "import os\nos.rename('a', 'b')\nos.rename('b', 'a')";
-    let result = run_with(backend, &["a"], there_and_back);
+    let result = if backend == Backend::E2b {
+        // Seen from outside, nothing has happened to it; wasm saw what did.
+        let jar = Jar::new();
+        jar.write("a", "content");
+        try_run(backend, &jar, there_and_back).expect("the host is fine")
+    } else {
+        run_with(backend, &["a"], there_and_back)
+    };
     result.ended(Status::Ok, 0);
     assert_eq!((&result.files_created, &result.files_deleted), (&vec![], &vec![]));
 }
