@@ -33,7 +33,7 @@ def sandbox(make: Make) -> Any:
 def test_a_tool_says_what_happened_and_never_raises(sandbox: Any) -> None:
     tool = CodeTool(sandbox)
     assert tool.name == "run_python"
-    assert "lookup(key: 'str') -> 'str'\n    Looks something up." in tool.description
+    assert "lookup(key: str) -> str\n    Looks something up." in tool.description
     assert tool.run("print(lookup('answer'))") == "42\n".rstrip("\n")
     assert tool.run("1 / 0").endswith("ZeroDivisionError: division by zero")
     assert tool.run("open('made', 'w').close()") == "(no output)\n[files written: made]"

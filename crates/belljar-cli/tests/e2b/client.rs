@@ -190,7 +190,8 @@ fn a_refusal_is_not_tried_again_and_neither_is_a_service_that_stays_busy_for_eve
 #[test]
 fn code_is_never_sent_twice() {
     let server = Server::new(&[]);
-    let fates: [(fn() -> Fate, &str); 3] = [
+    type Fated = fn() -> Fate;
+    let fates: [(Fated, &str); 3] = [
         (|| Fate::Dropped, "the code may have run"),
         (|| Fate::CutAfter(200), "the code may have run"),
         (|| Fate::Answered("503 Busy"), "nothing was run"),

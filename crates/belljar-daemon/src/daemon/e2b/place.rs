@@ -311,7 +311,7 @@ mod tests {
         std::fs::write(home.join("d/file"), "x").unwrap();
         assert_eq!(root.used_bytes().unwrap(), u64::MAX);
         std::fs::remove_dir_all(home.join("d")).unwrap();
-        let closed = std::os::unix::fs::PermissionsExt::from_mode(0);
+        let closed = std::os::unix::fs::PermissionsExt::from_mode(0o000);
         std::fs::set_permissions(home.join("2999"), closed).unwrap();
         // Whoever may read everything counts it all the same.
         let readable = rustix::process::geteuid().is_root();
