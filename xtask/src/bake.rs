@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
-use belljar_wasm::{ABI_VERSION, Manifest, Part, bake};
+use belljar_wasm::{ABI_VERSION, Manifest, Package, Part, bake};
 use serde::Deserialize;
 
 use crate::guest::{Chore, Guest, each, files_below};
@@ -37,6 +37,8 @@ struct BuildInfo {
     #[serde(default)]
     libraries: BTreeMap<String, String>,
     inputs: BTreeMap<String, String>,
+    #[serde(default)]
+    packages: Vec<Package>,
 }
 
 struct Built {
@@ -49,7 +51,7 @@ impl Guest {
     /// The interpreter, as a component.
     fn interpreter(self) -> &'static str {
         match self {
-            Guest::Python => "cpython",
+            Guest::Python | Guest::PythonData => "cpython",
             Guest::Javascript => "quickjs-ng",
         }
     }
@@ -58,7 +60,7 @@ impl Guest {
     fn out(self, build: &Path) -> PathBuf {
         match self {
             Guest::Python => build.join("out"),
-            Guest::Javascript => build.join("out/javascript"),
+            Guest::PythonData | Guest::Javascript => build.join("out").join(self.name()),
         }
     }
 
@@ -76,14 +78,13 @@ impl Guest {
         let out = self.out(build);
         let read = |name: &str| {
             let path = out.join(name);
-            let language = self.language();
-            fs::read(&path).with_context(|| {
-                format!("{}: run guests/{language}/build.sh first", path.display())
-            })
+            let name = self.name();
+            fs::read(&path)
+                .with_context(|| format!("{}: run guests/{name}/build.sh first", path.display()))
         };
-        let wasm = read(&format!("{}.wasm", self.language()))?;
+        let wasm = read(&format!("{}.wasm", self.name()))?;
         let info: BuildInfo = serde_json::from_slice(&read("build-info.json")?)?;
-        let baked = bake::bake(&wasm, &self.boot_directory(build)?)?;
+        let baked = bake::bake(&wasm, &self.boot_directory(build)?, &build.join("compiled"))?;
         let module = wasm::without_data(&wasm, baked.image.len())?;
         let manifest = Manifest {
             abi_version: ABI_VERSION,
@@ -99,23 +100,25 @@ impl Guest {
                 .chain(info.toolchain)
                 .collect(),
             downloads: info.inputs,
+            packages: info.packages,
         };
         Ok(Built { manifest, module, image: baked.image })
     }
 
     /// What the guest sees at `/boot`: its driver, and Python's library; no compiled leftovers.
     fn boot_directory(self, build: &Path) -> anyhow::Result<PathBuf> {
-        let boot = build.join("boot").join(self.language());
+        let boot = build.join("boot").join(self.name());
         if boot.exists() {
             fs::remove_dir_all(&boot)?;
         }
-        let driver = self.folder().join("driver");
+        // An image with more packages has the same driver.
+        let driver = root().join("guests").join(self.language()).join("driver");
         for file in files_below(&driver)? {
             let copy = boot.join("driver").join(file.strip_prefix(&driver)?);
             fs::create_dir_all(copy.parent().context("a file without a folder")?)?;
             fs::copy(&file, copy)?;
         }
-        if self == Guest::Python {
+        if self.language() == "python" {
             fs::copy(self.out(build).join("stdlib.zip"), boot.join("stdlib.zip"))?;
         }
         Ok(boot)
@@ -128,7 +131,7 @@ impl Guest {
         fs::write(self.dist("img.zst"), compressed(&built.image)?)?;
         fs::write(self.dist("json"), serde_json::to_string_pretty(&built.manifest)? + "\n")?;
         let (module, image) = (built.module.len(), built.image.len());
-        println!("{}: module {module} bytes, image {image} bytes", self.language());
+        println!("{}: module {module} bytes, image {image} bytes", self.name());
         Ok(())
     }
 
@@ -157,7 +160,7 @@ impl Guest {
             built.image,
             shipped.image
         );
-        println!("a build from nothing gives the same {} module and image", self.language());
+        println!("a build from nothing gives the same {} module and image", self.name());
         Ok(())
     }
 }

@@ -26,7 +26,7 @@ pub enum Chore {
 
 #[derive(Args)]
 pub struct Which {
-    /// Only this one; both if none is named.
+    /// Only this one; all if none is named.
     guest: Option<Guest>,
 }
 
@@ -45,6 +45,8 @@ struct Shipped {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Guest {
     Python,
+    /// CPython with numpy and pandas.
+    PythonData,
     Javascript,
 }
 
@@ -79,32 +81,45 @@ pub fn check_all() -> anyhow::Result<()> {
 impl Guest {
     pub fn language(self) -> &'static str {
         match self {
+            Guest::Python | Guest::PythonData => "python",
+            Guest::Javascript => "javascript",
+        }
+    }
+
+    /// What its folder and its files are called.
+    pub fn name(self) -> &'static str {
+        match self {
             Guest::Python => "python",
+            Guest::PythonData => "python-data",
             Guest::Javascript => "javascript",
         }
     }
 
     pub fn folder(self) -> PathBuf {
-        root().join("guests").join(self.language())
+        root().join("guests").join(self.name())
     }
 
     pub fn dist(self, extension: &str) -> PathBuf {
-        root().join("guests/dist").join(format!("{}.{extension}", self.language()))
+        root().join("guests/dist").join(format!("{}.{extension}", self.name()))
     }
 
     fn check(self) -> anyhow::Result<()> {
-        let language = self.language();
+        let name = self.name();
         let path = self.dist("json");
+        if self == Guest::PythonData && !path.exists() {
+            println!("the {name} guest has a recipe and is not shipped yet");
+            return Ok(());
+        }
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let Shipped { recipe_inputs: shipped } = serde_json::from_str(&text)?;
         let now = self.recipe_inputs()?;
         if shipped != now {
             bail!(
-                "the {language} guest was built from another recipe (manifest {shipped}, recipe {now}).\n\
-                 hint: run `cargo xtask guest build {language}` and commit guests/dist"
+                "the {name} guest was built from another recipe (manifest {shipped}, recipe {now}).\n\
+                 hint: run `cargo xtask guest build {name}` and commit guests/dist"
             );
         }
-        println!("the {language} guest matches its recipe");
+        println!("the {name} guest matches its recipe");
         Ok(())
     }
 
@@ -115,6 +130,7 @@ impl Guest {
         let mut files = vec![guest.join("build.sh"), guest.join("../abi.h")];
         let folders: &[&str] = match self {
             Guest::Python => &["driver", "modules", "recipe", "shim"],
+            Guest::PythonData => &["blas", "include", "packages", "patches", "recipe", "shim"],
             Guest::Javascript => &["driver", "recipe", "shim"],
         };
         for folder in folders {
@@ -127,8 +143,15 @@ impl Guest {
             let name = file.strip_prefix(&guest)?.to_string_lossy().into_owned();
             hash_file(&mut hasher, &name, &fs::read(&file)?);
         }
-        if self == Guest::Javascript {
-            hash_file(&mut hasher, "toolchain", locked_toolchain()?.as_bytes());
+        match self {
+            Guest::Python => {}
+            // It is that guest, with more linked in.
+            Guest::PythonData => {
+                hash_file(&mut hasher, "python", Guest::Python.recipe_inputs()?.as_bytes());
+            }
+            Guest::Javascript => {
+                hash_file(&mut hasher, "toolchain", locked_toolchain()?.as_bytes());
+            }
         }
         Ok(hasher.finalize().to_hex().to_string())
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use wasmtime::{Engine, Module, Store, TypedFunc, Val};
 
 use crate::abi::{ABI_VERSION, Layout};
+use crate::cache::{self, Cache, Parts};
 use crate::engine::{base_config, linker};
 use crate::error::EngineError;
 use crate::state::{State, Turn};
@@ -28,9 +29,19 @@ pub struct Baked {
 }
 
 /// Boots `wasm` with `boot_dir` mounted read-only at `/boot`, on a fixed clock and fixed randomness.
-pub fn bake(wasm: &[u8], boot_dir: &Path) -> Result<Baked, EngineError> {
+/// Compiled code is kept in `cache_dir`: a large guest takes minutes to compile, and most of what
+/// is baked again differs in its boot directory only.
+pub fn bake(wasm: &[u8], boot_dir: &Path, cache_dir: &Path) -> Result<Baked, EngineError> {
     let engine = Engine::new(&base_config()).map_err(EngineError::engine)?;
-    let module = Module::new(&engine, wasm).map_err(EngineError::engine)?;
+    let key = cache::key("bake", &engine, &[wasm]);
+    let entry = Cache::open(cache_dir)?.get(&key, || {
+        let code = engine.precompile_module(wasm).map_err(EngineError::engine)?;
+        Ok(Parts { code, image: Vec::new() })
+    })?;
+    // SAFETY: the file was written by `Cache::get` from `precompile_module`'s output, lies in a
+    // directory only this user can write, and its contents were checked just now.
+    let module = unsafe { Module::deserialize_open_file(&engine, entry.code) }
+        .map_err(EngineError::engine)?;
     let empty = tempfile::tempdir()?;
     let mount = |path: &Path, guest_path: &str| -> Result<Mount, EngineError> {
         Ok(Mount { guest_path: guest_path.to_owned(), dir: open_directory(path)?, writable: false })

@@ -30,6 +30,21 @@ pub struct Manifest {
     pub components: BTreeMap<String, String>,
     /// SHA-256 of every downloaded file.
     pub downloads: BTreeMap<String, String>,
+    /// What can be imported beyond the language's own library.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<Package>,
+}
+
+/// A package that is in a guest's image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Package {
+    /// As it is called where it is published.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The modules it is imported by, without what is below them.
+    pub modules: Vec<String>,
 }
 
 /// One part of a guest.
@@ -65,7 +80,30 @@ impl Manifest {
         if !manifest.layout.fits(image_bytes) {
             return Err(EngineError::abi("its layout lies outside its image"));
         }
+        if !manifest.packages.iter().all(Package::is_sound)
+            || manifest.packages.len() > MAX_PACKAGES
+        {
+            return Err(EngineError::abi("its packages make no sense"));
+        }
         Ok(manifest)
+    }
+}
+
+/// Packages of one image, modules of one package, and bytes of a name: code is searched for them.
+const MAX_PACKAGES: usize = 64;
+const MAX_MODULES: usize = 16;
+const MAX_NAME_BYTES: usize = 64;
+
+impl Package {
+    fn is_sound(&self) -> bool {
+        let short = |name: &String| !name.is_empty() && name.len() <= MAX_NAME_BYTES;
+        let identifier = |name: &String| {
+            short(name) && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
+        };
+        short(&self.name)
+            && short(&self.version)
+            && (1..=MAX_MODULES).contains(&self.modules.len())
+            && self.modules.iter().all(identifier)
     }
 }
 

@@ -26,7 +26,7 @@ pub use abi::{ABI_VERSION, Layout};
 pub use command::{CommandGuest, CommandRun};
 pub use error::EngineError;
 pub use frozen::{Frozen, FrozenHost, PAGE_BYTES};
-pub use guest::{Manifest, Part};
+pub use guest::{Manifest, Package, Part};
 pub use instance::{CallEnd, Called};
 pub use interpreter::{CompileEvent, Interpreter, Observer, Setup};
 pub use live::{Cell, Limits, Live, Point, Ran, Surroundings};

@@ -1,0 +1,54 @@
+/* The part of BLAS that decides how fast numpy's linear algebra is, for 128-bit SIMD.
+ * numpy calls the CBLAS names; its bundled LAPACK, a translation of the reference code, calls the
+ * Fortran one.
+ *
+ * Matrices are described by a pointer and two strides (rows, columns), so that transposed and
+ * column-major ones need no code of their own. */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wasm_simd128.h>
+
+enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102 };
+enum { AS_IS = 111, TRANSPOSED = 112, CONJUGATED = 113 };
+
+/* How much of the operands is copied together at once: fits the first- and second-level caches. */
+enum { BLOCK_ROWS = 64, BLOCK_DEPTH = 256, BLOCK_COLUMNS = 512 };
+/* Fewer multiplications than this are done without copying. */
+enum { SMALL = 2000 };
+/* Rows of a tile of results that stay in registers. */
+enum { TILE_ROWS = 4 };
+
+typedef double double_vector __attribute__((vector_size(16), aligned(8)));
+typedef float float_vector __attribute__((vector_size(16), aligned(4)));
+
+static int is_letter(const char *argument, char letter) { return (*argument | 32) == letter; }
+
+#define NAME(name) d##name
+#define CNAME(name) z##name
+#define CBLAS(name) cblas_d##name
+#define CCBLAS(name) cblas_z##name
+#define REAL double
+#define VECTOR double_vector
+#define LANES 2
+#define SPLAT(x) ((double_vector){(x), (x)})
+/* One rounding where the machine can, two where it cannot: as every BLAS does. */
+#define FMA(a, b, c) ((double_vector)wasm_f64x2_relaxed_madd((v128_t)(a), (v128_t)(b), (v128_t)(c)))
+#include "gemm.inc"
+#include "vectors.inc"
+#include "complex.inc"
+#include "undefine.inc"
+
+#define NAME(name) s##name
+#define CNAME(name) c##name
+#define CBLAS(name) cblas_s##name
+#define CCBLAS(name) cblas_c##name
+#define REAL float
+#define VECTOR float_vector
+#define LANES 4
+#define SPLAT(x) ((float_vector){(x), (x), (x), (x)})
+#define FMA(a, b, c) ((float_vector)wasm_f32x4_relaxed_madd((v128_t)(a), (v128_t)(b), (v128_t)(c)))
+#include "gemm.inc"
+#include "vectors.inc"
+#include "complex.inc"
+#include "undefine.inc"

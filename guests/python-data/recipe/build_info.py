@@ -1,0 +1,81 @@
+"""Writes build-info.json and copies the licence texts of what this recipe adds.
+
+    python build_info.py CPYTHON_BUILD_INFO LOCK_FILE CARGO_TOML DATA_BUILD OUT_DIR
+"""
+
+import json
+import re
+import sys
+import zipfile
+from pathlib import Path
+
+# Downloads that only build or test: nothing of them is in the image.
+TOOLS = {"meson", "ninja", "cython", "versioneer", "pytest", "iniconfig", "pluggy", "packaging", "pygments", "hypothesis", "sortedcontainers", "attrs"}
+# Files are not always named as the packages are.
+NAMES = {"python_dateutil": "python-dateutil", "pyyaml": "PyYAML"}
+SDIST_MODULES = {"numpy": "numpy", "pandas": "pandas", "pyyaml": "yaml"}
+# Texts below DATA_BUILD; the wheels carry their own.
+LICENCES = {
+    "numpy": "src/numpy/LICENSE.txt",
+    "pandas": "src/pandas/LICENSE",
+    "fast_float": "src/pandas/subprojects/fast_float-*/LICENSE-MIT",
+    "xsimd": "src/pandas/subprojects/xsimd-*/LICENSE",
+    "pyyaml": "src/pyyaml/LICENSE",
+    "libcxx": "cxx/usr/share/doc/libc++-19-dev-wasm32/copyright",
+}
+
+
+def main(cpython_info, lock_file, cargo_toml, data_build, out_dir):
+    build, out = Path(data_build), Path(out_dir)
+    info = json.loads(Path(cpython_info).read_text("utf-8"))
+    inputs = locked_inputs(lock_file)
+    info["inputs"].update(inputs)
+    info["packages"] = packages(inputs, build / "downloads", workspace_version(cargo_toml))
+    write_licences(build, out / "licences")
+    (out / "build-info.json").write_text(json.dumps(info, indent=2, sort_keys=True) + "\n", "utf-8")
+
+
+def workspace_version(cargo_toml):
+    """Our own packages have Belljar's version."""
+    return re.search(r'^version = "([^"]+)"', Path(cargo_toml).read_text("utf-8"), re.M)[1]
+
+
+def locked_inputs(lock_file):
+    lines = Path(lock_file).read_text("utf-8").splitlines()
+    return {name: digest for digest, name in (line.split(None, 1) for line in lines if not line.startswith("#"))}
+
+
+def packages(inputs, downloads, version):
+    """What is in the image: the name one would install, the version, and what one imports."""
+    found = [{"name": "belljar_plot", "version": version, "modules": ["belljar_plot"]}]
+    for file in inputs:
+        match = re.match(r"([A-Za-z_]+)-(\d[\w.]*?)(?:\.tar\.gz$|-)", file)
+        if match and file.endswith((".whl", ".tar.gz")) and match[1] not in TOOLS:
+            name = NAMES.get(match[1], match[1])
+            modules = wheel_modules(downloads / file) if file.endswith(".whl") else [SDIST_MODULES[match[1]]]
+            found.append({"name": name, "version": match[2], "modules": modules})
+    return sorted(found, key=lambda package: package["name"].lower())
+
+
+def wheel_modules(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        tops = {name.partition("/")[0] for name in archive.namelist() if name.endswith(".py")}
+    return sorted(top.removesuffix(".py") for top in tops)
+
+
+def write_licences(build, target):
+    target.mkdir(parents=True, exist_ok=True)
+    for component, pattern in LICENCES.items():
+        texts = [path.read_text("utf-8", "replace") for path in sorted(build.glob(pattern))]
+        (target / f"{component}.txt").write_text("\n".join(texts) or sys.exit(f"no licence text: {pattern}"), "utf-8")
+    for wheel in sorted((build / "downloads").glob("*.whl")):
+        name = wheel.name.partition("-")[0]
+        if name in TOOLS:
+            continue
+        with zipfile.ZipFile(wheel) as archive:
+            texts = [archive.read(n).decode("utf-8", "replace") for n in archive.namelist() if re.search(r"dist-info/.*LICEN[CS]E", n)]
+        (target / f"{name}.txt").write_text("\n".join(texts) or sys.exit(f"{name} has no licence file"), "utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,44 @@
+# Links the CPython guest once more, with numpy and pandas.
+# shellcheck shell=bash
+
+link_data() {
+    step data-link "$(own_sources_hash) $(<"$STAMPS/link") $(<"$STAMPS/data-pandas") $(hash_of "$DATA_GUEST_DIR"/{blas,shim,include} "$DATA_RECIPE_DIR"/{link.sh,extensions.py})" \
+        do_link_data "$DATA_OUT/python-data.wasm"
+}
+
+# A `python` command with the same modules and those that only the packages' tests use.
+link_data_command() {
+    step data-command "$(<"$STAMPS/data-link")" do_link_data_command "$DATA_BUILD/command.wasm"
+}
+
+do_link_data_command() {
+    data_objects with-tests "$DATA_BUILD/objects/command"
+    compile_own profiled data-command "-I$DATA_BUILD/objects/command" "-isystem$DATA_GUEST_DIR/include" \
+        "$RECIPE_DIR/pgo/command.c" "$PYTHON_GUEST_DIR"/modules/*.c "$DATA_GUEST_DIR"/shim/*.c
+    link_objects profiled data-command "$1" "${DATA_LINK[@]}"
+}
+
+do_link_data() {
+    local out=$1
+    data_objects without-tests "$DATA_BUILD/objects/guest"
+    compile_own profiled data "-I$DATA_BUILD/objects/guest" "-isystem$DATA_GUEST_DIR/include" \
+        "$PYTHON_GUEST_DIR"/shim/*.c "$PYTHON_GUEST_DIR"/modules/*.c "$DATA_GUEST_DIR"/shim/*.c
+    link_objects profiled data "$out.unstripped" -mexec-model=reactor -Wl,--export=__stack_pointer "${DATA_LINK[@]}"
+    "$TOOLS/llvm-strip" --strip-all -o "$out" "$out.unstripped"
+    mv "$out.unstripped" "$DATA_BUILD/"
+    chmod 644 "$out"
+}
+
+# data_objects with-tests|without-tests FOLDER: what both are linked with besides the CPython guest
+# itself, as linker arguments in DATA_LINK.
+data_objects() {
+    local tests=$1 objects=$2 file projects=()
+    rm -rf "$objects"
+    mkdir -p "$objects"
+    for file in numpy pandas; do projects+=("$DATA_BUILD/$file=$DATA_STAGE/$file/site"); done
+    "$NATIVE/python" -I -B "$DATA_RECIPE_DIR/extensions.py" "$objects" "$tests" "${projects[@]}"
+    "$DATA_BUILD/bin/wasi-c++" -O2 -c "$DATA_GUEST_DIR/shim/exceptions.cpp" -o "$objects/exceptions.o"
+    "$DATA_BUILD/bin/wasi-cc" -O3 -mrelaxed-simd -c "$DATA_GUEST_DIR/blas/blas.c" -o "$objects/blas.o"
+    # numpy prints and reads long double, which wasi-libc does only with a library of its own.
+    DATA_LINK=("$objects"/*.o "@$objects/archives" "-L$DATA_CXX/usr/lib/wasm32-wasi" -lc++ -lc++abi -lc-printscan-long-double)
+}
