@@ -45,7 +45,7 @@ pub fn measure(settings: &Settings, report: &mut Report) -> Result<(), BenchErro
         ..SandboxConfig::default()
     };
     let through = SandboxConfig { workspace: None, ..daemon.config(&inside) };
-    let rounds = if settings.quick { 50 } else { 1000 };
+    let rounds = if settings.quick { 200 } else { 1000 };
     let sandbox = |config: &SandboxConfig, session: bool| -> Result<_, BenchError> {
         let mut sandbox = create_sandbox(config)?;
         if session {
@@ -58,7 +58,6 @@ pub fn measure(settings: &Settings, report: &mut Report) -> Result<(), BenchErro
         ("daemon: one more cell of a session", "daemon: added to one cell", true),
     ] {
         let (mut own, mut asked) = (sandbox(&inside, session)?, sandbox(&through, session)?);
-        // In turns, so that whatever else the machine does hits both.
         let [own, asked] = sample_both(
             rounds,
             || succeed(own.execute(HELLO)?),

@@ -59,23 +59,28 @@ pub fn sample(
     Ok(times)
 }
 
-/// The same of two works that take turns.
+/// Calls of one work before the other has its turn, and those before them that do not count: they
+/// find the other's leavings in the processor's caches.
+const TURN: usize = 25;
+const WARMING: usize = 5;
+
+/// The same of two works that take turns, so that whatever else the machine does hits both.
 pub fn sample_both(
     rounds: usize,
     mut one: impl FnMut() -> Result<(), BenchError>,
     mut other: impl FnMut() -> Result<(), BenchError>,
 ) -> Result<[Times; 2], BenchError> {
     let mut times = [Times::default(), Times::default()];
-    for round in 0..rounds + rounds / 10 + 1 {
-        let start = Instant::now();
-        one()?;
-        let between = Instant::now();
-        other()?;
-        let end = Instant::now();
-        if round > rounds / 10 {
-            let [first, second] = &mut times;
-            first.push(between - start);
-            second.push(end - between);
+    let mut works: [&mut dyn FnMut() -> Result<(), BenchError>; 2] = [&mut one, &mut other];
+    for _ in 0..rounds.div_ceil(TURN) {
+        for (work, times) in works.iter_mut().zip(&mut times) {
+            for call in 0..WARMING + TURN {
+                let start = Instant::now();
+                work()?;
+                if call >= WARMING {
+                    times.push(start.elapsed());
+                }
+            }
         }
     }
     Ok(times)

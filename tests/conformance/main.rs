@@ -5,6 +5,7 @@
 
 mod cases;
 mod check;
+mod file_cases;
 
 use std::process::ExitCode;
 

@@ -36,6 +36,11 @@ impl Output {
         self.captured.seen() <= self.flood_limit
     }
 
+    /// Whether what was kept ends with this.
+    pub fn ends_with(&self, text: &str) -> bool {
+        self.captured.kept().ends_with(text.as_bytes())
+    }
+
     /// What was captured since the last call; a listener gets the rest.
     pub fn take(&mut self) -> CappedBytes {
         if let Some(lines) = &mut self.lines {

@@ -151,8 +151,10 @@ fn javascript_has_sessions_too() {
     sandbox.initialize(json!([1, 2])).unwrap();
     assert_eq!(sandbox.execute("let y = context.length").unwrap().status(), Status::Ok);
     assert_eq!(sandbox.execute("y + 1").unwrap().result.unwrap().text, "3");
-    let failed = sandbox.execute("throw new TypeError('no')").unwrap();
-    assert_eq!(failed.error.unwrap().name, "TypeError");
+    let failed = sandbox.execute("console.error('so'); throw new TypeError('no')").unwrap();
+    let error = failed.error.unwrap();
+    assert_eq!(error.name, "TypeError");
+    assert_eq!(failed.stderr, format!("so\n{}", error.traceback));
 }
 
 #[test]

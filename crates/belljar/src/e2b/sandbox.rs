@@ -221,8 +221,10 @@ impl E2bSandbox {
         let verdict = judge(&told, policy);
         verdict.log(&self.base.logger);
         let [mut stdout, mut stderr] = output;
-        // The driver has printed it already.
-        if let (Outcome::Raised(error), None, None) = (&verdict.outcome, told.stop, &told.account) {
+        // The driver has printed it already, and so have some services.
+        if let (Outcome::Raised(error), None, None) = (&verdict.outcome, told.stop, &told.account)
+            && !stderr.ends_with(&error.traceback)
+        {
             stderr.write(error.traceback.as_bytes());
         }
         let stdout = stdout.take().finish();
