@@ -130,7 +130,9 @@ impl Guest {
         let mut files = vec![guest.join("build.sh"), guest.join("../abi.h")];
         let folders: &[&str] = match self {
             Guest::Python => &["driver", "modules", "recipe", "shim"],
-            Guest::PythonData => &["blas", "include", "packages", "patches", "recipe", "shim"],
+            Guest::PythonData => {
+                &["blas", "include", "kernels", "packages", "patches", "recipe", "shim"]
+            }
             Guest::Javascript => &["driver", "recipe", "shim"],
         };
         for folder in folders {

@@ -17,13 +17,12 @@
 
 #include "numpy/ndarraytypes.h"
 
+#include "belljar_kernels.h"
+
 /* Elements that are computed before they are looked at: 16 KiB of doubles. */
 #define BELLJAR_FPE_BLOCK 2048
 
 enum { BELLJAR_FINITE = 0, BELLJAR_INFINITE = 1, BELLJAR_NAN = 2 };
-
-typedef uint64_t belljar_u64x2 __attribute__((vector_size(16), aligned(8)));
-typedef uint32_t belljar_u32x4 __attribute__((vector_size(16), aligned(4)));
 
 static inline int belljar_is_inexact(int type) {
     return type == NPY_HALF || (type >= NPY_FLOAT && type <= NPY_CLONGDOUBLE);
@@ -47,10 +46,11 @@ static inline int belljar_class_long(const char *at) {
     return (words[1] & 0xffffffffffffu) | words[0] ? BELLJAR_NAN : BELLJAR_INFINITE;
 }
 
-/* Of a number, or of the worse part of a complex one. Integers are finite. */
+/* Of a number, or of the worse part of a complex one. Integers are finite; of times, one is not. */
 static inline int belljar_class(int type, const char *at) {
     float f[2] = {0, 0};
     double d[2] = {0, 0};
+    int64_t time;
     switch (type) {
         case NPY_HALF: return belljar_class_half(at);
         case NPY_FLOAT: memcpy(f, at, sizeof *f); return belljar_class_double(f[0]);
@@ -59,6 +59,7 @@ static inline int belljar_class(int type, const char *at) {
         case NPY_CFLOAT: memcpy(f, at, sizeof f); return belljar_class_double(f[0]) | belljar_class_double(f[1]);
         case NPY_CDOUBLE: memcpy(d, at, sizeof d); return belljar_class_double(d[0]) | belljar_class_double(d[1]);
         case NPY_CLONGDOUBLE: return belljar_class_long(at) | belljar_class_long(at + 16);
+        case NPY_DATETIME: case NPY_TIMEDELTA: memcpy(&time, at, sizeof time); return time == NPY_MIN_INT64 ? BELLJAR_NAN : BELLJAR_FINITE;
         default: return BELLJAR_FINITE;
     }
 }
@@ -80,31 +81,13 @@ static inline int belljar_is_zero(int type, const char *at, size_t size) {
 static inline int belljar_any_special(int type, const char *at, npy_intp n, npy_intp stride, size_t size) {
     if (type == NPY_CDOUBLE && stride == 16) type = NPY_DOUBLE, n *= 2, stride = 8;
     if (type == NPY_CFLOAT && stride == 8) type = NPY_FLOAT, n *= 2, stride = 4;
-    npy_intp i = 0;
-    if (type == NPY_DOUBLE && stride == 8) {
-        const uint64_t exponent = 0x7ff0000000000000u;
-        belljar_u64x2 found = {0, 0}, mask = {exponent, exponent};
-        for (; i + 4 <= n; i += 4) {
-            belljar_u64x2 a, b;
-            memcpy(&a, at + i * 8, 16);
-            memcpy(&b, at + i * 8 + 16, 16);
-            found |= (belljar_u64x2)((a & mask) == mask) | (belljar_u64x2)((b & mask) == mask);
-        }
-        if (found[0] | found[1]) return 1;
-    } else if (type == NPY_FLOAT && stride == 4) {
-        const uint32_t exponent = 0x7f800000u;
-        belljar_u32x4 found = {0, 0, 0, 0}, mask = {exponent, exponent, exponent, exponent};
-        for (; i + 4 <= n; i += 4) {
-            belljar_u32x4 a;
-            memcpy(&a, at + i * 4, 16);
-            found |= (belljar_u32x4)((a & mask) == mask);
-        }
-        if (found[0] | found[1] | found[2] | found[3]) return 1;
-    } else if (stride == 0 && n > 1) {
+    if (type == NPY_DOUBLE && stride == 8) return !belljar_all_finite_f64((const double *)at, (size_t)n);
+    if (type == NPY_FLOAT && stride == 4) return !belljar_all_finite_f32((const float *)at, (size_t)n);
+    if (stride == 0 && n > 1) {
         n = 1;
     }
     (void)size;
-    for (; i < n; i++)
+    for (npy_intp i = 0; i < n; i++)
         if (belljar_class(type, at + i * stride) != BELLJAR_FINITE) return 1;
     return 0;
 }
@@ -171,7 +154,13 @@ static void belljar_look_at_cast(int from, int to, const char *src, npy_intp src
     belljar_integer_range(wide, &low, &end);
     if (wide == NPY_UINT || wide == NPY_ULONG) low = -9223372036854775808.0, end = 9223372036854775808.0;
     int invalid = 0;
-    if (from == NPY_DOUBLE || from == NPY_CDOUBLE) {
+    if (from == NPY_DOUBLE && src_stride == sizeof(double)) {
+        /* The common case, in vectors: whether all are inside. */
+        const double *values = (const double *)src, least = low - 1.0;
+        uint64_t inside = 1;
+        for (npy_intp i = 0; i < n; i++) inside &= (uint64_t)(values[i] > least) & (uint64_t)(values[i] < end);
+        invalid = !inside;
+    } else if (from == NPY_DOUBLE || from == NPY_CDOUBLE) {
         for (npy_intp i = 0; i < n; i++) {
             double value;
             memcpy(&value, src + i * src_stride, sizeof value);
@@ -260,14 +249,60 @@ static void belljar_copy(char *to, const char *from, npy_intp n, npy_intp stride
     for (npy_intp i = 0; i < n; i++) memcpy(to + (size_t)i * size, from + i * stride, size);
 }
 
-/* In the place of a direct call of the loop, everywhere in ufunc_object.c. */
+#define BELLJAR_FPE_WORTH_WHILE 16
+
+typedef size_t (*belljar_kernel_f64)(const double *, size_t, const double *, size_t, double *, size_t);
+typedef size_t (*belljar_kernel_f32)(const float *, size_t, const float *, size_t, float *, size_t);
+
+static int belljar_kernel_of(const char *name) {
+    static const char *const names[] = {"add", "subtract", "multiply", "divide"};
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(name, names[i])) return i;
+    return -1;
+}
+
+/* Whether results may be written while this operand is read, in the same order. */
+static int belljar_apart(const char *in, npy_intp stride, const char *out, npy_intp bytes) {
+    return stride == 0 ? in >= out + bytes || in < out : in == out || in >= out + bytes || in + bytes <= out;
+}
+
+/* What a kernel can do of it; the first element that is not finite stops it. */
+static npy_intp belljar_run_kernel(int kernel, int type, char *const *data, npy_intp n, const npy_intp *strides) {
+    static const belljar_kernel_f64 doubles[] = {belljar_add_f64, belljar_subtract_f64, belljar_multiply_f64, belljar_divide_f64};
+    static const belljar_kernel_f32 floats[] = {belljar_add_f32, belljar_subtract_f32, belljar_multiply_f32, belljar_divide_f32};
+    size_t a_step = strides[0] != 0, b_step = strides[1] != 0;
+    if (type == NPY_DOUBLE) return (npy_intp)doubles[kernel]((double *)data[0], a_step, (double *)data[1], b_step, (double *)data[2], (size_t)n);
+    return (npy_intp)floats[kernel]((float *)data[0], a_step, (float *)data[1], b_step, (float *)data[2], (size_t)n);
+}
+
+/* The number of a kernel for this loop, or -1. */
+static int belljar_choose_kernel(const struct belljar_loop *loop, char *const *data, npy_intp n, const npy_intp *strides) {
+    int type = loop->types[2];
+    npy_intp size = type == NPY_DOUBLE ? 8 : 4;
+    if (n < BELLJAR_FPE_WORTH_WHILE || loop->nin != 2 || loop->nout != 1 || (type != NPY_DOUBLE && type != NPY_FLOAT)) return -1;
+    if (loop->types[0] != type || loop->types[1] != type || strides[2] != size || strides[0] + strides[1] == 0) return -1;
+    for (int in = 0; in < 2; in++)
+        if ((strides[in] != 0 && strides[in] != size) || !belljar_apart(data[in], strides[in], data[2], n * size)) return -1;
+    return belljar_kernel_of(loop->name);
+}
+
+extern int generic_masked_strided_loop(PyArrayMethod_Context *, char *const *, const npy_intp *, const npy_intp *, NpyAuxData *)
+        __attribute__((visibility("hidden")));
+
+/* In the place of a direct call of the loop, everywhere in ufunc_object.c and in the loop with a
+ * mask. */
 static int belljar_run_loop(PyArrayMethod_StridedLoop *run, PyArrayMethod_Context *context, char *const *data,
                             const npy_intp *count, const npy_intp *strides, NpyAuxData *auxdata) {
     struct belljar_loop loop;
-    if (*count <= 0 || !belljar_describe_loop(context, &loop)) return run(context, data, count, strides, auxdata);
+    /* With a mask there is one operand more; that loop calls this for each run of elements. */
+    if (run == generic_masked_strided_loop || *count <= 0 || !belljar_describe_loop(context, &loop)) return run(context, data, count, strides, auxdata);
     int operands = loop.nin + loop.nout;
     if (loop.nin == 2 && loop.nout == 1 && strides[2] == 0 && strides[0] == 0 && data[0] == data[2])
         return belljar_run_reduction(&loop, run, context, data, count, strides, auxdata);
+
+    int kernel = belljar_choose_kernel(&loop, data, *count, strides);
+    npy_intp first = kernel >= 0 ? belljar_run_kernel(kernel, loop.types[2], data, *count, strides) : 0;
+    if (first == *count) return 0;
 
     char *block[BELLJAR_FPE_MOST_OPERANDS], *seen[BELLJAR_FPE_MOST_OPERANDS], *copies[BELLJAR_FPE_MOST_OPERANDS] = {NULL};
     npy_intp seen_strides[BELLJAR_FPE_MOST_OPERANDS];
@@ -276,8 +311,8 @@ static int belljar_run_loop(PyArrayMethod_StridedLoop *run, PyArrayMethod_Contex
         for (int out = loop.nin; out < operands; out++)
             if (data[in] == data[out] && copies[in] == NULL) copies[in] = (char *)malloc(BELLJAR_FPE_BLOCK * loop.sizes[in]);
     int status = 0;
-    for (npy_intp done = 0; done < *count && status == 0; done += BELLJAR_FPE_BLOCK) {
-        npy_intp n = *count - done < BELLJAR_FPE_BLOCK ? *count - done : BELLJAR_FPE_BLOCK;
+    for (npy_intp done = first, n; done < *count && status == 0; done += n) {
+        n = *count - done < BELLJAR_FPE_BLOCK ? *count - done : BELLJAR_FPE_BLOCK;
         for (int i = 0; i < operands; i++) {
             seen[i] = block[i] = data[i] + done * strides[i];
             seen_strides[i] = strides[i];
@@ -287,6 +322,10 @@ static int belljar_run_loop(PyArrayMethod_StridedLoop *run, PyArrayMethod_Contex
         for (int i = 0; i < loop.nin; i++)
             if (copies[i] != NULL) seen[i] = copies[i], seen_strides[i] = (npy_intp)loop.sizes[i];
         if (status == 0) belljar_look_at_block(&loop, seen, n, seen_strides);
+        if (kernel >= 0 && done + n < *count) {
+            for (int i = 0; i < operands; i++) block[i] = data[i] + (done + n) * strides[i];
+            n += belljar_run_kernel(kernel, loop.types[2], block, *count - done - n, strides);
+        }
     }
     for (int i = 0; i < loop.nin; i++) free(copies[i]);
     return status;

@@ -19,7 +19,7 @@ DROPPED = {
     "-Wl,--start-group", "-Wl,--end-group", "-Werror=unguarded-availability-new",
 }  # fmt: skip
 FLAGS = [
-    "-msimd128", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections",
+    "-msimd128", "-mnontrapping-fptoint", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections",
     "-D_WASI_EMULATED_SIGNAL", "-D_WASI_EMULATED_GETPID", "-D_WASI_EMULATED_PROCESS_CLOCKS", "-D_WASI_EMULATED_MMAN",
     f"-ffile-prefix-map={GUESTS}=/belljar",
     # Before any other: the headers of the guest's CPython, not of this machine's.
@@ -32,10 +32,14 @@ CXX_FLAGS = [
     # Nobody could catch: see shim/exceptions.cpp.
     "-fignore-exceptions",
 ]  # fmt: skip
+# Where pandas spends its time. The rest of it is glue, which -O1 (recipe/pandas.sh) keeps small.
+HOT = {"algos", "groupby", "hashtable", "join", "lib", "parsers", "tokenizer", "ultrajsondec", "ultrajsonenc", "aggregations"}
 
 
 def main(language, *arguments):
     arguments = list(expanded(arguments))
+    if any(a.endswith(".c") and os.path.basename(a).partition(".")[0] in HOT for a in arguments):
+        arguments = ["-O2" if a == "-O1" else a for a in arguments]
     if "-shared" in arguments:
         return archive(arguments)
     flags = list(FLAGS)

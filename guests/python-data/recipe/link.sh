@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 
 link_data() {
-    step data-link "$(own_sources_hash) $(<"$STAMPS/link") $(<"$STAMPS/data-pandas") $(hash_of "$DATA_GUEST_DIR"/{blas,shim,include} "$DATA_RECIPE_DIR"/{link.sh,extensions.py})" \
+    step data-link "$(own_sources_hash) $(<"$STAMPS/link") $(<"$STAMPS/data-pandas") $(hash_of "$DATA_GUEST_DIR"/{blas,kernels,shim,include} "$DATA_RECIPE_DIR"/{link.sh,extensions.py})" \
         do_link_data "$DATA_OUT/python-data.wasm"
 }
 
@@ -39,6 +39,9 @@ data_objects() {
     "$NATIVE/python" -I -B "$DATA_RECIPE_DIR/extensions.py" "$objects" "$tests" "${projects[@]}"
     "$DATA_BUILD/bin/wasi-c++" -O2 -c "$DATA_GUEST_DIR/shim/exceptions.cpp" -o "$objects/exceptions.o"
     "$DATA_BUILD/bin/wasi-cc" -O3 -mrelaxed-simd -c "$DATA_GUEST_DIR/blas/blas.c" -o "$objects/blas.o"
+    for file in "$DATA_GUEST_DIR"/kernels/*.c; do
+        "$DATA_BUILD/bin/wasi-cc" -O3 -mrelaxed-simd -c "$file" -o "$objects/$(basename "$file" .c).o"
+    done
     # numpy prints and reads long double, which wasi-libc does only with a library of its own.
     DATA_LINK=("$objects"/*.o "@$objects/archives" "-L$DATA_CXX/usr/lib/wasm32-wasi" -lc++ -lc++abi -lc-printscan-long-double)
 }

@@ -1,7 +1,7 @@
 # pandas for WASI, against the numpy that was just built.
 # shellcheck shell=bash
 
-# Most of pandas is glue that Cython generates. -O1 halves its size and costs its loops little.
+# Most of pandas is glue that Cython generates; -O1 halves its size. compiler.py knows the hot files.
 PANDAS_OPTIONS=(-Doptimization=1)
 
 build_pandas() {

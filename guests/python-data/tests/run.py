@@ -38,7 +38,8 @@ def main(build, command, runner, package, *files):
                 if name == "status":
                     continue
                 if isinstance(value, dict):
-                    totals[name].update(value)
+                    # pytest names tests from its own root on, which is not the same everywhere.
+                    totals[name].update({f"{file}::{test.rpartition('.py')[2].lstrip(':')}": why for test, why in value.items()})
                 else:
                     totals[name] += value
             print(f"{file}: {result['passed']} passed, {len(result['failed'])} failed, {len(result['missing'])} cannot run", flush=True)
