@@ -17,7 +17,9 @@ SDIST_MODULES = {"numpy": "numpy", "pandas": "pandas", "pyyaml": "yaml"}
 # Texts below DATA_BUILD; the wheels carry their own.
 LICENCES = {
     "numpy": "src/numpy/LICENSE.txt",
+    "numpy-incorporated": "src/numpy/numpy/**/*LICENSE*",
     "pandas": "src/pandas/LICENSE",
+    "pandas-incorporated": "src/pandas/LICENSES/*",
     "fast_float": "src/pandas/subprojects/fast_float-*/LICENSE-MIT",
     "xsimd": "src/pandas/subprojects/xsimd-*/LICENSE",
     "pyyaml": "src/pyyaml/LICENSE",
@@ -66,7 +68,7 @@ def wheel_modules(wheel):
 def write_licences(build, target):
     target.mkdir(parents=True, exist_ok=True)
     for component, pattern in LICENCES.items():
-        texts = [path.read_text("utf-8", "replace") for path in sorted(build.glob(pattern))]
+        texts = [titled(path) for path in sorted(build.glob(pattern))]
         (target / f"{component}.txt").write_text("\n".join(texts) or sys.exit(f"no licence text: {pattern}"), "utf-8")
     for wheel in sorted((build / "downloads").glob("*.whl")):
         name = wheel.name.partition("-")[0]
@@ -75,6 +77,11 @@ def write_licences(build, target):
         with zipfile.ZipFile(wheel) as archive:
             texts = [archive.read(n).decode("utf-8", "replace") for n in archive.namelist() if re.search(r"dist-info/.*LICEN[CS]E", n)]
         (target / f"{name}.txt").write_text("\n".join(texts) or sys.exit(f"{name} has no licence file"), "utf-8")
+
+
+def titled(path):
+    """Its text, below the folder and the name it has among the sources."""
+    return f"{path.parent.name}/{path.name}\n\n{path.read_text('utf-8', 'replace')}"
 
 
 if __name__ == "__main__":

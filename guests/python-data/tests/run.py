@@ -1,6 +1,7 @@
-"""Runs the packages' own tests in the guest, a process for each file, and prints totals.
+"""Runs the packages' own tests in the guest, a process for each file, and prints totals; or one of our scripts.
 
     run.py BUILD_DIR COMMAND.wasm RECIPE_RUNNER numpy|pandas [FILE…]
+    run.py BUILD_DIR COMMAND.wasm RECIPE_RUNNER smoke|hostile|speed
 
 Needs the folders that run.sh prepares.
 """
@@ -20,6 +21,8 @@ PANDAS = (
     "io/formats", "io/json", "io/parser", "libs", "reductions", "resample", "reshape", "scalar", "series",
     "strings", "tools", "tseries", "tslibs", "util", "window",
 )  # fmt: skip
+# Ours, in this folder.
+SCRIPTS = ("smoke", "hostile", "speed")
 # A file that takes longer is counted as failed.
 SECONDS = int(os.environ.get("SECONDS_PER_FILE", "1800"))
 JOBS = int(os.environ.get("JOBS", "1"))
@@ -27,6 +30,11 @@ JOBS = int(os.environ.get("JOBS", "1"))
 
 def main(build, command, runner, package, *files):
     build = Path(build)
+    if package in SCRIPTS:
+        slot = build / "data/tests"
+        slot.mkdir(parents=True, exist_ok=True)
+        line = command_line(build, command, runner, slot, f"{package}.py")
+        sys.exit(subprocess.run(line).returncode)
     site = build / "data/stage" / package / "site"
     wanted = list(files) or sorted(test_files(site, package))
     work = build / "data/tests" / package
@@ -62,14 +70,7 @@ def run(build, command, runner, work, package, file):
     slot.mkdir(exist_ok=True)
     result = slot / "result.json"
     result.unlink(missing_ok=True)
-    data = build / "data"
-    folders = {
-        build / "out": "/lib", data / "stage/numpy/site": "/numpy", data / "stage/pandas/site": "/pandas",
-        data / "test-packages": "/pure", Path(__file__).parent: "/tests", data / "src": "/src", slot: "/results",
-    }  # fmt: skip
-    arguments = [argument for host, guest in folders.items() for argument in ("--dir", f"{host}::{guest}")]
-    search = "/lib/stdlib.zip:/numpy:/pandas:/pure"
-    line = [sys.executable, runner, command, *arguments, "--", "-c", START.format(search=search), "/results/result.json", f"/{package}/{file}"]
+    line = command_line(build, command, runner, slot, "inside.py", "/results/result.json", f"/{package}/{file}")
     line += ["-c", {"numpy": "/src/numpy/pytest.ini", "pandas": "/src/pandas/pyproject.toml"}[package]]
     with open(slot / "log", "w") as log:
         try:
@@ -82,12 +83,25 @@ def run(build, command, runner, work, package, file):
     return {"passed": 0, "failed": {f"{file} (did not end)": " ".join(last)[:300]}, "skipped": 0, "expected": 0, "missing": {}}
 
 
+def command_line(build, command, runner, slot, script, *arguments):
+    """A script of this folder in the guest, with `slot` as the place it may write to."""
+    data = build / "data"
+    folders = {
+        build / "out": "/lib", data / "stage/numpy/site": "/numpy", data / "stage/pandas/site": "/pandas",
+        data / "test-packages": "/pure", Path(__file__).parent: "/tests", data / "src": "/src", slot: "/results",
+    }  # fmt: skip
+    mounts = [argument for host, guest in folders.items() for argument in ("--dir", f"{host}::{guest}")]
+    start = START.format(search="/lib/stdlib.zip:/numpy:/pandas:/pure", script=f"/tests/{script}")
+    return [sys.executable, runner, command, *mounts, "--", "-c", start, *arguments]
+
+
 # The runner's search path is the standard library alone.
 START = """
-import sys
+import os, sys
 sys.path[:] = {search!r}.split(":")
-sys.argv[0] = "/tests/inside.py"
-exec(compile(open("/tests/inside.py").read(), "/tests/inside.py", "exec"))
+sys.argv[0] = {script!r}
+os.environ.update(TMPDIR="/results", HOME="/results")
+exec(compile(open({script!r}).read(), {script!r}, "exec"))
 """
 
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Runs numpy's or pandas' own tests in the guest: run.sh numpy|pandas [FILE…]
+# Runs one of the scripts beside this: run.sh smoke|hostile|speed
 #
 # FILE is a path as in the package, such as numpy/lib/tests/test_format.py. JOBS files run at once
 # (1 unless said otherwise). Builds what is needed first; see ../build.sh.
 set -euo pipefail
 
-PACKAGE=${1:?numpy or pandas}
+PACKAGE=${1:?numpy, pandas, smoke, hostile or speed}
 shift
 TEST_JOBS=${JOBS:-1}
 . "$(dirname "${BASH_SOURCE[0]}")/../build.sh" --tests

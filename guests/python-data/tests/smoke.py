@@ -34,6 +34,16 @@ def integers_have_64_bits():
     check("series", str(pd.Series([1, 2]).dtype), "int64")
 
 
+def masks_are_heeded():
+    mask = np.array([False, True] * 3)
+    for kind in (float, np.float32, complex, int):
+        x = np.arange(1, 7, dtype=kind)
+        check(f"negative {kind}", np.negative(x, out=x.copy(), where=mask).real.tolist(), [1, -2, 3, -4, 5, -6])
+        check(f"add {kind}", np.add(x, x, out=x.copy(), where=mask).real.tolist(), [1, 4, 3, 8, 5, 12])
+        check(f"sum {kind}", x.sum(where=mask), 12)
+    check("long", np.sqrt(np.full(5000, 4.0), out=np.zeros(5000), where=np.arange(5000) % 3 == 0).sum(), 2.0 * 1667)
+
+
 def random_streams_are_the_same_everywhere():
     check("PCG64", np.random.default_rng(42).random(3).tolist(), [0.7739560485559633, 0.4388784397520523, 0.8585979199113825])
     check("integers", np.random.default_rng(42).integers(0, 100, 5).tolist(), [8, 77, 65, 43, 43])
@@ -164,8 +174,8 @@ def refused(what, attempt, kind, words):
 
 
 CHECKS = [
-    integers_have_64_bits, random_streams_are_the_same_everywhere, floating_point_warns, arrays_compute, arrays_are_kept_in_files,
-    frames_compute, time_has_zones, frames_are_kept_in_files,
+    integers_have_64_bits, masks_are_heeded, random_streams_are_the_same_everywhere, floating_point_warns, arrays_compute,
+    arrays_are_kept_in_files, frames_compute, time_has_zones, frames_are_kept_in_files,
 ]  # fmt: skip
 for one in CHECKS:
     one()
