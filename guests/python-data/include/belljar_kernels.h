@@ -40,6 +40,20 @@ BELLJAR_DECLARE(multiply)
 BELLJAR_DECLARE(divide)
 #undef BELLJAR_DECLARE
 
+/* By the names of numpy's own loops: signs do not matter to equality. A step is 1 or 0, n > 0, and
+ * the results lie apart from the operands. */
+#define BELLJAR_EACH_EQUALITY(X)                                                                     \
+    X(u8, uint8_t) X(u16, uint16_t) X(u32, uint32_t) X(u64, uint64_t) X(f32, float) X(f64, double)
+#define BELLJAR_EACH_ORDER(X)                                                                        \
+    BELLJAR_EACH_EQUALITY(X) X(s8, int8_t) X(s16, int16_t) X(s32, int32_t) X(s64, int64_t)
+#define BELLJAR_DECLARE(kind, name, type)                                                            \
+    void belljar_##kind##_##name(const type *a, size_t a_step, const type *b, size_t b_step, uint8_t *to, size_t n);
+#define BELLJAR_DECLARE_EQUALITY(name, type) BELLJAR_DECLARE(equal, name, type) BELLJAR_DECLARE(not_equal, name, type)
+#define BELLJAR_DECLARE_ORDER(name, type) BELLJAR_DECLARE(less, name, type) BELLJAR_DECLARE(less_equal, name, type)
+BELLJAR_EACH_EQUALITY(BELLJAR_DECLARE_EQUALITY)
+BELLJAR_EACH_ORDER(BELLJAR_DECLARE_ORDER)
+#undef BELLJAR_DECLARE
+
 int belljar_all_finite_f64(const double *from, size_t n);
 int belljar_all_finite_f32(const float *from, size_t n);
 

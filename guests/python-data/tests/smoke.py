@@ -44,6 +44,22 @@ def masks_are_heeded():
     check("long", np.sqrt(np.full(5000, 4.0), out=np.zeros(5000), where=np.arange(5000) % 3 == 0).sum(), 2.0 * 1667)
 
 
+def comparisons_agree_with_python():
+    import operator
+
+    values = [0, 1, 2, 255, -1, -128, 127] * 5
+    for kind in "bBhHiIqQfd":
+        x = np.array([value % 256 if kind.isupper() else value for value in values[:33]], np.int64).astype(kind)
+        y = x[::-1].copy()
+        if kind in "fd":
+            x[3] = y[30] = np.nan
+        for compare in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
+            one, two, other = compare(x, y), compare(x, x[1]), compare(x[1], y)
+            check(f"{compare.__name__} {kind}", one.tolist(), [compare(a, b) for a, b in zip(x.tolist(), y.tolist())])
+            check(f"{compare.__name__} {kind}, one number", two.tolist(), [compare(a, x[1].item()) for a in x.tolist()])
+            check(f"{compare.__name__} {kind}, with one", other.tolist(), [compare(x[1].item(), b) for b in y.tolist()])
+
+
 def random_streams_are_the_same_everywhere():
     check("PCG64", np.random.default_rng(42).random(3).tolist(), [0.7739560485559633, 0.4388784397520523, 0.8585979199113825])
     check("integers", np.random.default_rng(42).integers(0, 100, 5).tolist(), [8, 77, 65, 43, 43])
@@ -174,8 +190,8 @@ def refused(what, attempt, kind, words):
 
 
 CHECKS = [
-    integers_have_64_bits, masks_are_heeded, random_streams_are_the_same_everywhere, floating_point_warns, arrays_compute,
-    arrays_are_kept_in_files, frames_compute, time_has_zones, frames_are_kept_in_files,
+    integers_have_64_bits, masks_are_heeded, comparisons_agree_with_python, random_streams_are_the_same_everywhere, floating_point_warns,
+    arrays_compute, arrays_are_kept_in_files, frames_compute, time_has_zones, frames_are_kept_in_files,
 ]  # fmt: skip
 for one in CHECKS:
     one()
