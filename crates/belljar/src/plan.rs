@@ -208,7 +208,12 @@ fn rules(
     let abilities = match config.runtime {
         RuntimeType::Python => abilities,
         // The import guard reads Python only.
-        RuntimeType::Javascript => abilities.without(Rule::Imports),
+        RuntimeType::Javascript => abilities.without(Rule::Imports).without(Rule::Image),
+    };
+    // An interpreter of the caller's is what it is.
+    let abilities = match backend {
+        Backend::Wasm if guest(config)? != Guest::Embedded => abilities.without(Rule::Image),
+        _ => abilities,
     };
     #[cfg(all(target_os = "linux", feature = "docker"))]
     if backend == Backend::Docker {
