@@ -57,9 +57,7 @@ impl fmt::Display for GuestImage {
 }
 
 /// The image a policy asks for.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ImageChoice {
     /// The one that has what the code imports.

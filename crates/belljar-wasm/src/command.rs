@@ -81,7 +81,13 @@ impl CommandGuest {
         let Limits { fuel, timeout } = limits;
         let mut store = Store::new(
             &self.engine,
-            State::new(Wasi::new(grant), Desk::closed(), memory_bytes, Birth::default(), cancel.control()),
+            State::new(
+                Wasi::new(grant),
+                Desk::closed(),
+                memory_bytes,
+                Birth::default(),
+                cancel.control(),
+            ),
         );
         store.limiter(|state| &mut state.memory_limit);
         store.data_mut().memory_limit.enter(crate::abi::Phase::User);

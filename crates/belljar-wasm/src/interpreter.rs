@@ -62,14 +62,8 @@ impl Interpreter {
         cache_dir: &Path,
         missing: Missing<'_>,
     ) -> Result<Interpreter, EngineError> {
-        let manifest = Manifest::parse(shipped(language, image)?.manifest)?;
-        let free_bytes = match image {
-            GuestImage::Plain => 0,
-            GuestImage::Data => {
-                let plain = Manifest::parse(belljar_guests::PYTHON.manifest)?;
-                manifest.image.bytes.saturating_sub(plain.image.bytes)
-            }
-        };
+        let manifest = manifest_of(language, image)?;
+        let free_bytes = free_bytes(language, image)?;
         let entry = find(language, image, &manifest, cache_dir, missing)?;
         Interpreter::from_entry(entry, manifest, image, free_bytes)
     }
@@ -81,7 +75,7 @@ impl Interpreter {
         cache_dir: &Path,
         observer: Observer<'_>,
     ) -> Result<(), EngineError> {
-        let manifest = Manifest::parse(shipped(language, image)?.manifest)?;
+        let manifest = manifest_of(language, image)?;
         find(language, image, &manifest, cache_dir, Missing::Compile(observer)).map(drop)
     }
 
@@ -191,8 +185,26 @@ fn shipped(language: RuntimeType, image: GuestImage) -> Result<Guest, EngineErro
 }
 
 /// What is known about an embedded guest, without loading it.
+///
+/// # Errors
+/// When there is no such guest, or it was built for another version of this crate.
 pub fn manifest_of(language: RuntimeType, image: GuestImage) -> Result<Manifest, EngineError> {
     Manifest::parse(shipped(language, image)?.manifest)
+}
+
+/// What an image holds beyond the plain one of its language.
+fn free_bytes(language: RuntimeType, image: GuestImage) -> Result<u64, EngineError> {
+    let of = |image| Ok::<u64, EngineError>(manifest_of(language, image)?.image.bytes);
+    Ok(of(image)?.saturating_sub(of(GuestImage::Plain)?))
+}
+
+/// The most `memory_bytes` that can be enforced on a guest: the rest of what it can address is its
+/// image.
+///
+/// # Errors
+/// As for [`manifest_of`].
+pub fn most_memory(language: RuntimeType, image: GuestImage) -> Result<u64, EngineError> {
+    Ok(MAX_MEMORY_BYTES.saturating_sub(free_bytes(language, image)?))
 }
 
 /// The compiled guest and its image, from the cache or made now.
@@ -211,10 +223,12 @@ fn find(
         GuestImage::Data => format!("{language}-{image}"),
     };
     let key = cache::key(&name, &engine, &contents);
-    Cache::open(cache_dir)?.get(&key, || {
-        let Missing::Compile(observer) = missing else {
-            return Err(EngineError::NotCompiled(image));
-        };
+    let cache = Cache::open(cache_dir)?;
+    let observer = match missing {
+        Missing::Compile(observer) => observer,
+        Missing::Refuse => return cache.find(&key).ok_or(EngineError::NotCompiled(image)),
+    };
+    cache.get(&key, || {
         observer(CompileEvent::Started(image));
         let module = unpack(guest.module, &manifest.module)?;
         let code = engine.precompile_module(&module).map_err(EngineError::engine)?;

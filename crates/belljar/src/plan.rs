@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use belljar_core::{
-    Abilities, Backend, ExecutionPolicy, Field, PolicyLayer, ResolvedPolicy, Rule, RuntimeType,
-    SandboxError, resolve,
+    Abilities, Backend, ExecutionPolicy, Field, GuestImage, PolicyLayer, ResolvedPolicy, Rule,
+    RuntimeType, SandboxError, resolve,
 };
 use serde::{Serialize, Serializer};
 
@@ -107,6 +107,13 @@ impl LaunchPlan {
             fallback_from: None,
         };
         plan.with_jail(config)?.with_container(config)
+    }
+
+    /// The image that a fresh sandbox for this code would have, where this plan leaves that open or
+    /// names one. A daemon decides for itself.
+    #[must_use]
+    pub fn image_for(&self, code: &str) -> Option<GuestImage> {
+        crate::wasm::of_code(self, code)
     }
 
     /// A daemon's workers, and services, see directories of their own. A workspace that the caller

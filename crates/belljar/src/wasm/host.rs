@@ -14,8 +14,8 @@ use belljar_wasm::{
 };
 
 use super::failure::failure;
-use super::{guests, image};
 use super::report::{Execution, report};
+use super::{guests, image};
 use crate::factory::SandboxConfig;
 use crate::import_guard::{self, Asked};
 use crate::logging::SandboxLogger;

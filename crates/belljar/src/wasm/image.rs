@@ -55,6 +55,12 @@ pub(super) fn for_code(plan: &LaunchPlan, code: &str, search: Search) -> GuestIm
     }
 }
 
+/// The same where the question makes sense: for our own Python.
+pub(crate) fn of_code(plan: &LaunchPlan, code: &str) -> Option<GuestImage> {
+    let several = plan.guest == Guest::Embedded && plan.language == RuntimeType::Python;
+    several.then(|| for_code(plan, code, Search::Everywhere))
+}
+
 /// The image, where the code has no say in it.
 pub(super) fn fixed(plan: &LaunchPlan) -> Option<GuestImage> {
     match (&plan.guest, plan.language) {

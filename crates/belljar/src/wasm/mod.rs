@@ -19,6 +19,7 @@ pub use belljar_wasm::Package;
 pub(crate) use failure::failure;
 pub use guests::{CompileEvent, leave_data_image_to_others, on_compile};
 pub use host::{Links, RunOptions, WasmHost, run_untrusted};
+pub(crate) use image::of_code;
 pub use sandbox::{JavaScript, JavaScriptSandbox, Language, Python, PythonSandbox, WasmSandbox};
 
 use crate::home::Home;
@@ -42,6 +43,14 @@ pub(crate) fn embedded_guest(
 /// When there is no such image, or the directory cannot be used.
 pub fn prepare(language: RuntimeType, image: GuestImage, home: &Home) -> Result<(), SandboxError> {
     guests::prepare(language, image, &home.cache()).map_err(failure)
+}
+
+/// The most `memory_bytes` that a sandbox with that image can have.
+///
+/// # Errors
+/// When there is no such image.
+pub fn most_memory(image: GuestImage) -> Result<u64, SandboxError> {
+    belljar_wasm::most_memory(RuntimeType::Python, image).map_err(failure)
 }
 
 /// What is in an image beyond the language's own library.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use belljar_core::{
-    ExecutionPolicy, GuestError, GuestImage, RuntimeType, SandboxError, SandboxResult, ToolAnswer, ToolCall,
+    ExecutionPolicy, GuestError, GuestImage, RuntimeType, SandboxError, SandboxResult, ToolAnswer,
+    ToolCall,
 };
 use belljar_host::{Completions, Variable};
 
