@@ -63,9 +63,9 @@ pub enum ImageChoice {
     /// The one that has what the code imports.
     #[default]
     Auto,
-    /// Always [`GuestImage::Plain`].
+    /// Always the one with the language and its own library.
     Plain,
-    /// Always [`GuestImage::Data`].
+    /// Always the one with numpy and pandas.
     Data,
 }
 
