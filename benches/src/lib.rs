@@ -6,6 +6,7 @@
 mod compare;
 #[cfg(target_os = "linux")]
 mod daemon;
+mod data;
 #[cfg(target_os = "linux")]
 mod docker;
 #[cfg(target_os = "linux")]
@@ -116,6 +117,8 @@ pub fn run(settings: &Settings, progress: &dyn Fn(&str)) -> Result<Report, Bench
         progress("E2B's clients");
         e2b::measure(settings, native.as_ref(), &mut report)?;
     }
+    progress("numpy and pandas");
+    data::measure(settings, &mut report)?;
     progress("processor");
     report.extend(bench.kernels(native.as_ref())?);
     // Last: for some seconds after so many files were removed, ext4 makes new ones slowly.

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use belljar::CancelHandle;
 use belljar::RuntimeType;
-use belljar::core::ToolLimits;
+use belljar::core::{GuestImage, ToolLimits};
 use belljar::{ExecutionPolicy, Preset, PythonSandbox, Sandbox, SandboxConfig, SandboxError};
-use belljar_wasm::{Cell, Grant, Interpreter, Limits, Live, Setup, Surroundings};
+use belljar_wasm::{Cell, Grant, Interpreter, Limits, Live, Missing, Setup, Surroundings};
 
 use crate::compare::{Native, time_process};
 use crate::timing::{Times, private_bytes, sample, succeed};
@@ -28,7 +28,8 @@ pub struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     pub fn new(settings: &'a Settings) -> Result<Self, BenchError> {
-        let guest = Interpreter::load(RuntimeType::Python, &settings.home.cache(), &|_| {})?;
+        let (cache, missing) = (settings.home.cache(), Missing::Compile(&|_| {}));
+        let guest = Interpreter::load(RuntimeType::Python, GuestImage::Plain, &cache, missing)?;
         Ok(Self { settings, guest: Arc::new(guest) })
     }
 

@@ -19,6 +19,13 @@ pub const PYTHON: Guest = Guest {
     image: include_bytes!("../dist/python.img.zst"),
 };
 
+/// CPython with numpy and pandas, already imported.
+pub const PYTHON_DATA: Guest = Guest {
+    manifest: include_str!("../dist/python-data.json"),
+    module: include_bytes!("../dist/python-data.wasm.zst"),
+    image: include_bytes!("../dist/python-data.img.zst"),
+};
+
 /// QuickJS.
 pub const JAVASCRIPT: Guest = Guest {
     manifest: include_str!("../dist/javascript.json"),

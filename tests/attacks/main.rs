@@ -4,6 +4,7 @@
 #![expect(clippy::expect_used, reason = "helpers of tests fail by panicking")]
 
 mod artifacts;
+mod data;
 mod docker;
 mod environment;
 mod files;

@@ -418,6 +418,22 @@ def copies():
         assert metrics[0].disk_used > 0 and metrics[0].mem_total > 0
 
 
+def data():
+    """The template that is always there: wasm with numpy and pandas, and forks and pauses as usual."""
+    with Sandbox.create("data", **OPTIONS) as sandbox:
+        ran = sandbox.run_code("import sys; 'numpy' in sys.modules")
+        assert ran.text == "True", ran
+        ran = sandbox.run_code("import pandas as pd; frame = pd.DataFrame({'a': [1, 2]}); frame")
+        assert "<table" in ran.results[0].html, ran
+        sandbox.pause()
+        sandbox.connect()
+        assert sandbox.run_code("int(frame.a.sum())").text == "3"
+        ran = sandbox.run_code("1 + 1", language="javascript")
+        assert ran.text == "2", ran
+    with Sandbox.create(**OPTIONS) as sandbox:
+        assert sandbox.run_code("import numpy as np; int(np.arange(4).sum())").text == "6"
+
+
 def template():
     with Sandbox.create("data", envs={"FOO": "bar"}, **OPTIONS) as sandbox:
         ran = sandbox.run_code("import numpy as np, os\nx = np.arange(5)\nprint(os.environ['FOO'])\nint(x.sum())")
@@ -515,7 +531,7 @@ def parallel():
     asyncio.run(all_of_them())
 
 
-PARTS = [lifecycle, pages, expiry, keys, code, rich, contexts, files, signed, watch, commands, pty, pause, copies, parallel]
+PARTS = [lifecycle, pages, expiry, keys, code, rich, data, contexts, files, signed, watch, commands, pty, pause, copies, parallel]
 BY_NAME = [template, template_state, a_key, a_revoked_key, leave_one_behind, find_it_again]
 
 

@@ -10,6 +10,7 @@ its name; the first that fails ends the program.
 import asyncio
 import base64
 import os
+import pathlib
 import sys
 import time
 from contextlib import asynccontextmanager
@@ -345,6 +346,33 @@ async def languages_and_syntax(client):
     assert checked["valid"] is False, checked
 
 
+async def the_data_image_has_what_is_imported(client):
+    python = (await good(client, "list_runtimes"))["runtimes"][0]
+    assert [image["name"] for image in python["images"]] == ["plain", "data"], python
+    packages = {one["name"] for one in python["images"][1]["packages"]}
+    assert {"numpy", "pandas"} <= packages, packages
+    ran = await good(client, "execute_code", code="import numpy as np\nint(np.arange(5).sum())")
+    assert (ran["result"]["json"], ran["meta"]["image"]) == (10, "data"), ran
+    example = pathlib.Path(__file__).parents[2] / "examples/data"
+    session = (await good(client, "create_session", image="data"))["session_id"]
+    await good(client, "write_file", session_id=session, path="sales.csv", content=(example / "sales.csv").read_text())
+    shown = await client.call_tool("execute_code", {"session_id": session, "code": (example / "report.py").read_text()})
+    assert not shown.is_error, text(shown)
+    pictures = [block for block in shown.content if block.type == "image"]
+    assert any(block.mime_type == "image/png" for block in pictures), shown.content
+    files = {entry["path"] for entry in (await good(client, "list_files", session_id=session))["files"]}
+    assert {"revenue.csv", "revenue.png"} <= files, files
+    await good(client, "destroy_session", session_id=session)
+    session = (await good(client, "create_session", image="plain"))["session_id"]
+    told = await bad(client, "execute_code", session_id=session, code="import pandas")
+    assert "MissingModule: pandas is in the image data" in told, told
+    told = await bad(client, "execute_code", session_id=session, code="1", image="data")
+    assert "has its image already" in told, told
+    told = await bad(client, "create_session", language="javascript", image="data")
+    assert "cannot enforce image" in told, told
+    await good(client, "destroy_session", session_id=session)
+
+
 async def wrong_calls_are_told_what_is_wrong(client):
     try:
         await client.call_tool("no_such_tool", {})
@@ -395,7 +423,7 @@ CHECKS = [
     the_server_says_who_it_is, every_tool_is_described, code_is_run, failures_of_code_are_results,
     time_is_limited, sessions_live_on, files_go_in_and_out, images_are_images, progress_is_told,
     execution_can_be_cancelled, calls_run_at_the_same_time, sessions_are_counted,
-    languages_and_syntax, wrong_calls_are_told_what_is_wrong, clients_do_not_see_each_other,
+    languages_and_syntax, the_data_image_has_what_is_imported, wrong_calls_are_told_what_is_wrong, clients_do_not_see_each_other,
 ]
 
 

@@ -91,5 +91,5 @@ except RuntimeError:
 
 #[test]
 fn a_module_nobody_knows_is_plainly_missing() {
-    Jar::new().run("import numpy").raised("ModuleNotFoundError", "No module named 'numpy'");
+    Jar::new().run("import left_pad").raised("ModuleNotFoundError", "No module named 'left_pad'");
 }

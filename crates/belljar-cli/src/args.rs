@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use belljar::core::units;
 use belljar::{
-    Backend, Defaults, DockerSettings, LogFormat, Preset, RuntimeType, SandboxConfig, SandboxError,
+    Backend, Defaults, DockerSettings, Field, ImageChoice, LogFormat, Origin, PolicyLayer,
+    PolicyValidationError, Preset, RuntimeType, SandboxConfig, SandboxError,
 };
 use clap::{Args, Parser, Subcommand};
 
@@ -139,8 +140,10 @@ pub(crate) struct EngineArgs {
     /// Run Pyodide in its main thread, where it cannot be interrupted, only ended
     #[arg(long)]
     no_worker: bool,
-    /// The image of the docker backend
-    #[arg(long, value_name = "NAME", env = "DOCKER_IMAGE", hide_env_values = true)]
+    /// Python's image: plain, data (with numpy and pandas) or auto, the one that has what the code
+    /// imports [default: auto]. With the docker backend, the image of containers [default:
+    /// DOCKER_IMAGE]
+    #[arg(long, value_name = "NAME")]
     image: Option<String>,
     /// A WASI interpreter to use instead of the embedded one
     #[arg(long, value_name = "FILE")]
@@ -161,10 +164,29 @@ impl EngineArgs {
         config.use_worker = self.no_worker.then_some(false);
         if config.backend == Backend::Docker {
             config.docker = docker_settings(self.image.as_deref())?;
+        } else if let Some(name) = &self.image {
+            config.policy = config.policy.with(image_layer(image(name)?))?;
         }
         config.wasm_binary_path.clone_from(&self.wasm);
         Ok(())
     }
+}
+
+/// The image somebody named, where it is not a container's.
+fn image(name: &str) -> Result<ImageChoice, PolicyValidationError> {
+    name.parse().map_err(|error| {
+        let message = format!("{error}; containers have others, with --backend docker");
+        PolicyValidationError::single(Field::Image.name(), message, Some(image_origin()))
+    })
+}
+
+/// The same as a layer of a policy.
+pub(crate) fn image_layer(image: ImageChoice) -> PolicyLayer {
+    PolicyLayer::new().from_source(image_origin()).image(image)
+}
+
+fn image_origin() -> Origin {
+    Origin::Argument("--image".to_owned())
 }
 
 /// What the environment says about the docker backend, with the image that was named.
@@ -296,6 +318,9 @@ pub(crate) enum PolicyCommand {
 pub(crate) struct PolicyShowArgs {
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
+    /// Python's image: plain, data or auto
+    #[arg(long, value_name = "NAME")]
+    pub(crate) image: Option<ImageChoice>,
     /// Print the policy as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -5,6 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use belljar::GuestImage;
 use belljar::wasm::{CompileEvent, on_compile};
 use indicatif::ProgressBar;
 
@@ -42,8 +43,13 @@ pub(crate) fn show_compilation() {
     on_compile(move |event| {
         let Ok(mut bar) = bar.lock() else { return };
         match event {
-            CompileEvent::Started => {
-                *bar = Some(spinner("preparing the interpreter (only the first time)"));
+            CompileEvent::Started(image) => {
+                *bar = Some(spinner(match image {
+                    GuestImage::Plain => "preparing the interpreter (only the first time)",
+                    GuestImage::Data => {
+                        "preparing the data image, for up to a minute (only the first time)"
+                    }
+                }));
             }
             CompileEvent::Finished => {
                 if let Some(bar) = bar.take() {

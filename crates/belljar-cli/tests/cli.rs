@@ -366,7 +366,7 @@ fn policy_validate_reports_everything_at_once() {
     error: bad.toml is not a valid policy
       fuel_budget: must be a whole number, but is the string "much"; write it without quotes (bad.toml, line 1)
       timeout_seconds: must be greater than 0, but is 0 (bad.toml, line 2)
-      fule: unknown field; the fields are fuel_budget, memory_bytes, stdout_max_bytes, stderr_max_bytes, mount_host_dir, guest_mount_path, mount_data_dir, guest_data_path, argv, env, timeout_seconds, workspace_max_bytes, workspace_max_files, max_processes, max_tool_calls, max_tool_bytes, max_rlm_depth, idle_timeout_seconds, network, deterministic, block_imports (bad.toml, line 3)
+      fule: unknown field; the fields are fuel_budget, memory_bytes, stdout_max_bytes, stderr_max_bytes, mount_host_dir, guest_mount_path, mount_data_dir, guest_data_path, argv, env, timeout_seconds, workspace_max_bytes, workspace_max_files, max_processes, max_tool_calls, max_tool_bytes, max_rlm_depth, idle_timeout_seconds, network, deterministic, block_imports, image (bad.toml, line 3)
     hint: `belljar policy schema` describes every field
     "#);
 }

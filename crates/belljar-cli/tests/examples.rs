@@ -31,6 +31,25 @@ fn an_approval_arrives_after_the_process_has_ended() {
 }
 
 #[test]
+fn a_table_and_a_chart_come_out_of_the_data_image() {
+    let (stdout, stderr) = run("data/run.sh");
+    assert_eq!(stderr, "");
+    insta::assert_snapshot!(stdout, @r"
+    image                data (by what the code imports)  [preset agent]
+    product  chair    lamp
+    region                
+    north    895.0   795.0
+    south    895.0  1021.0
+    region,chair,lamp
+    north,895.0,795.0
+    south,895.0,1021.0
+    PNG
+    6
+    image        data
+    ");
+}
+
+#[test]
 fn a_recursive_language_model_works_on_a_book() {
     let (stdout, stderr) = run("rlm/run.sh");
     assert_eq!(stderr, "");

@@ -161,11 +161,13 @@ pub enum Rule {
     Deterministic,
     /// `block_imports`. The host reads the code, so every backend can; it reads Python only.
     Imports,
+    /// `image = "data"`. It is an image of the embedded Python.
+    Image,
 }
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Time,
         Self::Output,
         Self::Memory,
@@ -177,6 +179,7 @@ impl Rule {
         Self::Network,
         Self::Deterministic,
         Self::Imports,
+        Self::Image,
     ];
 
     /// The policy field that sets this rule, as people write it.
@@ -194,6 +197,7 @@ impl Rule {
             Self::Network => "network",
             Self::Deterministic => "deterministic",
             Self::Imports => "block_imports",
+            Self::Image => "image",
         }
     }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::backend::{Backend, Rule};
+use crate::image::GuestImage;
 use crate::policy::PolicyValidationError;
 use crate::tools::is_tool_name;
 use crate::variables::BadVariable;
@@ -141,6 +142,13 @@ pub enum SandboxError {
         problem: String,
         /// What to do about it.
         hint: Option<String>,
+    },
+
+    /// An image is not compiled here, and this process is not the one to do it.
+    #[error("the image {image} is not compiled yet; nothing was run")]
+    ImageMissing {
+        /// Which.
+        image: GuestImage,
     },
 
     /// A package cannot be added or removed.
@@ -282,6 +290,7 @@ impl SandboxError {
             Self::Source { .. } => "source",
             Self::Workspace { .. } => "workspace",
             Self::Cache { .. } => "cache",
+            Self::ImageMissing { .. } => "image_missing",
             Self::Package { .. } => "package",
             Self::SessionNotFound { .. } => "session_not_found",
             Self::SessionBusy { .. } => "session_busy",
@@ -325,12 +334,20 @@ impl SandboxError {
             Self::Unenforceable { rule: Rule::Imports, .. } => {
                 Some("leave block_imports away: the import guard reads Python only".to_owned())
             }
+            Self::Unenforceable { rule: Rule::Image, .. } => Some(
+                "leave image away: the data image is Python on the wasm backend, without an \
+                 interpreter of one's own"
+                    .to_owned(),
+            ),
             Self::Unenforceable { rule, backend } => Some(format!(
                 "leave {rule} away, or use the {} backend, which enforces every rule",
                 if *backend == Backend::Wasm { Backend::Daemon } else { Backend::Wasm }
             )),
             Self::SessionNotFound { .. } => {
                 Some("`belljar session list` shows the sessions there are".to_owned())
+            }
+            Self::ImageMissing { .. } => {
+                Some("`belljar doctor` compiles every image and says what is wrong".to_owned())
             }
             Self::SessionBusy { .. } => Some("try again when that process has ended".to_owned()),
             Self::Tool { name, .. } if is_tool_name(name) => None,
@@ -427,6 +444,8 @@ mod tests {
                 hint: hint.clone(),
             },
             SandboxError::Cache { what: "packages".into(), path, problem, hint: hint.clone() },
+            SandboxError::ImageMissing { image: GuestImage::Data },
+            SandboxError::Unenforceable { rule: Rule::Image, backend: Backend::Native },
             SandboxError::Package { problem: "numpy has native code".into(), hint: hint.clone() },
             SandboxError::SessionNotFound { id: "s1".into() },
             SandboxError::SessionBusy { id: "s1".into() },

@@ -9,6 +9,7 @@
 
 pub mod backend;
 pub mod error;
+pub mod image;
 pub mod json;
 pub mod language;
 pub mod limits;
@@ -23,6 +24,7 @@ pub mod variables;
 
 pub use backend::{Abilities, Backend, Rule};
 pub use error::{SandboxError, SandboxExecutionError, Survives};
+pub use image::{GuestImage, ImageChoice};
 pub use language::RuntimeType;
 pub use policy::{
     DANGEROUS_IMPORTS, ExecutionPolicy, Field, FieldIssue, Network, Origin, PolicyLayer,

@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 
 use crate::backend::{Abilities, Backend, Rule};
 use crate::error::SandboxError;
+use crate::image::ImageChoice;
 use crate::policy::{ExecutionPolicy, Field, PolicyValues};
 use crate::result::ResourceLimits;
 use crate::tools::ToolLimits;
@@ -71,6 +72,8 @@ fn is_required(policy: &ExecutionPolicy, rule: Rule) -> bool {
         Rule::Network => policy.is_explicit(Field::Network),
         Rule::Deterministic => policy.deterministic,
         Rule::Imports => !policy.block_imports.is_empty(),
+        // What the plain image has, every interpreter has.
+        Rule::Image => policy.image == ImageChoice::Data,
     }
 }
 
@@ -215,6 +218,12 @@ impl ResolvedPolicy {
     pub fn block_imports(&self) -> &[String] {
         &self.values.block_imports
     }
+
+    /// The image the guest shall have.
+    #[must_use]
+    pub const fn image(&self) -> ImageChoice {
+        self.values.image
+    }
 }
 
 /// What `--explain` prints: the limits that hold, then the rest of the policy.
@@ -234,6 +243,7 @@ impl Serialize for ResolvedPolicy {
             argv: &'a [String],
             env: &'a BTreeMap<String, String>,
             block_imports: &'a [String],
+            image: ImageChoice,
         }
         let data = self.data_mount();
         Explained {
@@ -248,6 +258,7 @@ impl Serialize for ResolvedPolicy {
             argv: self.argv(),
             env: self.env(),
             block_imports: self.block_imports(),
+            image: self.image(),
         }
         .serialize(serializer)
     }
@@ -315,6 +326,22 @@ mod tests {
     fn determinism_is_refused_where_it_cannot_be_had() {
         assert!(resolve_for(PolicyLayer::new().deterministic(true), Backend::Docker).is_err());
         assert!(resolve_for(PolicyLayer::new().deterministic(false), Backend::Docker).is_ok());
+    }
+
+    #[test]
+    fn the_data_image_is_refused_where_it_is_not() {
+        let wanting = |image| PolicyLayer::new().image(image);
+        for backend in [Backend::Wasm, Backend::Daemon] {
+            let resolved = resolve_for(wanting(ImageChoice::Data), backend).unwrap();
+            assert_eq!(resolved.image(), ImageChoice::Data);
+        }
+        insta::assert_snapshot!(
+            resolve_for(wanting(ImageChoice::Data), Backend::Native).unwrap_err(),
+            @"the native backend cannot enforce image; nothing was run"
+        );
+        for choice in [ImageChoice::Auto, ImageChoice::Plain] {
+            assert!(resolve_for(wanting(choice), Backend::Docker).is_ok());
+        }
     }
 
     #[test]

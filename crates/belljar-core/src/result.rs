@@ -6,6 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::image::GuestImage;
 use crate::language::RuntimeType;
 use crate::policy::Network;
 use crate::tools::{ToolCall, ToolUsage};
@@ -226,6 +227,9 @@ pub struct Meta {
     /// The backend that was asked for, where it was not there and `runtime` stood in for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback_from: Option<String>,
+    /// The image of the interpreter, where it is not the plain one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<GuestImage>,
 }
 
 /// What one execution gave.

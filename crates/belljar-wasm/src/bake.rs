@@ -10,7 +10,7 @@ use crate::abi::{ABI_VERSION, Layout};
 use crate::cache::{self, Cache, Parts};
 use crate::engine::{base_config, linker};
 use crate::error::EngineError;
-use crate::state::{State, Turn};
+use crate::state::{Birth, State, Turn};
 use crate::wasi::{Grant, Mount, Wasi, open_directory};
 use belljar_host::Desk;
 use belljar_host::{Control, Watch};
@@ -53,7 +53,7 @@ pub fn bake(wasm: &[u8], boot_dir: &Path, cache_dir: &Path) -> Result<Baked, Eng
     });
     let mut store = Store::new(
         &engine,
-        State::new(wasi, Desk::closed(), u64::from(u32::MAX), 0, Arc::default()),
+        State::new(wasi, Desk::closed(), u64::from(u32::MAX), Birth::default(), Arc::default()),
     );
     store.limiter(|state| &mut state.memory_limit);
     store.set_fuel(u64::MAX / 4).map_err(EngineError::engine)?;

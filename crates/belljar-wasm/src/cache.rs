@@ -96,7 +96,8 @@ impl Cache {
         }
     }
 
-    fn find(&self, key: &str) -> Option<Entry> {
+    /// The entry `key`, if it is there and sound.
+    pub fn find(&self, key: &str) -> Option<Entry> {
         let stamp = self.open_entry(key, STAMP)?;
         match self.check(key, stamp) {
             Ok(entry) => Some(entry),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use belljar_core::GuestImage;
 use belljar_core::limits::MAX_WASM_BYTES;
 use wasmtime::{Engine, InstancePre, Linker, Module, Store};
 
@@ -11,7 +12,7 @@ use crate::error::EngineError;
 use crate::instance::{CallEnd, Called, YIELD_INTERVAL, classify};
 use crate::interpreter::{CompileEvent, Observer};
 use crate::live::Limits;
-use crate::state::State;
+use crate::state::{Birth, State};
 use crate::wasi::{self, Grant, Traces, Wasi};
 use belljar_host::Desk;
 use belljar_host::{CancelHandle, Watch};
@@ -47,7 +48,7 @@ impl CommandGuest {
         let engine = Engine::new(&base_config()).map_err(EngineError::engine)?;
         let key = cache::key("command", &engine, &[&wasm]);
         let entry = Cache::open(cache_dir)?.get(&key, || {
-            observer(CompileEvent::Started);
+            observer(CompileEvent::Started(GuestImage::Plain));
             let code = engine
                 .precompile_module(&wasm)
                 .map_err(|error| broken(format!("not a WebAssembly module: {error}")))?;
@@ -80,7 +81,13 @@ impl CommandGuest {
         let Limits { fuel, timeout } = limits;
         let mut store = Store::new(
             &self.engine,
-            State::new(Wasi::new(grant), Desk::closed(), memory_bytes, 0, cancel.control()),
+            State::new(
+                Wasi::new(grant),
+                Desk::closed(),
+                memory_bytes,
+                Birth::default(),
+                cancel.control(),
+            ),
         );
         store.limiter(|state| &mut state.memory_limit);
         store.data_mut().memory_limit.enter(crate::abi::Phase::User);

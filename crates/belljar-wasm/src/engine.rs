@@ -9,7 +9,7 @@ use crate::error::EngineError;
 use crate::host_call;
 use crate::memory::{SlotCreator, SlotPool};
 use crate::stacks::StackPool;
-use crate::state::State;
+use crate::state::{Birth, State};
 use crate::wasi;
 
 /// Native stack for guest code. Deep C recursion in the interpreter meets CPython's own limits first.
@@ -54,6 +54,7 @@ pub struct ReadyGuest {
     pub pre: InstancePre<State>,
     pub slots: Arc<SlotPool>,
     pub layout: Layout,
+    pub birth: Birth,
 }
 
 impl ReadyGuest {
@@ -62,11 +63,12 @@ impl ReadyGuest {
         module: &Module,
         slots: Arc<SlotPool>,
         layout: Layout,
+        birth: Birth,
     ) -> Result<ReadyGuest, EngineError> {
         let pre = linker(&engine)
             .and_then(|linker| linker.instantiate_pre(module))
             .map_err(EngineError::engine)?;
-        Ok(ReadyGuest { engine, pre, slots, layout })
+        Ok(ReadyGuest { engine, pre, slots, layout, birth })
     }
 }
 

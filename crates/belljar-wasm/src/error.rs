@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use belljar_core::GuestImage;
+
 /// The engine could not do its part. Nothing of the guest ran on, and other guests are unaffected.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -51,6 +53,17 @@ pub enum EngineError {
         /// The least that works.
         needed: u64,
     },
+    /// With what the image itself holds, the memory limit is more than a guest can address.
+    #[error("memory_bytes = {given} is too large: this guest can have at most {most}")]
+    MemoryTooLarge {
+        /// The policy's limit.
+        given: u64,
+        /// The most that works.
+        most: u64,
+    },
+    /// The guest is not in the cache, and it is not for this process to compile it.
+    #[error("the image {0} is not compiled yet")]
+    NotCompiled(GuestImage),
     /// The interpreter could not be put back to where it was, so there is none any more.
     #[error("the interpreter is gone: it could not be put back to its state before the last cell")]
     Lost,

@@ -122,7 +122,8 @@ impl Frozen {
     /// they are to repeat.
     pub fn thaw(&self, setup: Setup) -> Result<Live, EngineError> {
         // The driver may have grown a little beyond the limit.
-        let needed = self.host.memory_bytes.saturating_sub(DRIVER_MEMORY_RESERVE);
+        let charged = self.interpreter.charged_bytes(self.host.memory_bytes);
+        let needed = charged.saturating_sub(DRIVER_MEMORY_RESERVE);
         if setup.memory_bytes < needed {
             let given = setup.memory_bytes;
             return Err(EngineError::MemoryTooSmall { given, needed });

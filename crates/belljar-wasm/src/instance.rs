@@ -89,10 +89,8 @@ impl Instance {
         control: Arc<Control>,
     ) -> Result<Instance, EngineError> {
         let Holdings { wasi, desk } = holdings;
-        let mut store = Store::new(
-            &guest.engine,
-            State::new(wasi, desk, memory_bytes, guest.slots.image_len(), control),
-        );
+        let mut store =
+            Store::new(&guest.engine, State::new(wasi, desk, memory_bytes, guest.birth, control));
         store.limiter(|state| &mut state.memory_limit);
         let instance =
             at_once(guest.pre.instantiate_async(&mut store)).map_err(EngineError::engine)?;
@@ -126,7 +124,10 @@ impl Instance {
         if pages > 0 {
             at_once(self.memory.grow_async(&mut self.store, pages)).map_err(|_| {
                 let limit = &self.store.data().memory_limit;
-                EngineError::MemoryTooSmall { given: limit.bytes(), needed: state.size() as u64 }
+                EngineError::MemoryTooSmall {
+                    given: limit.bytes(),
+                    needed: limit.charged(state.size()),
+                }
             })?;
         }
         // SAFETY: the guest does not run, and `self` is borrowed for the whole call.

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use belljar_core::{RuntimeType, ToolLimits};
+use belljar_core::limits::MAX_MEMORY_BYTES;
+use belljar_core::{GuestImage, RuntimeType, ToolLimits};
+use belljar_guests::Guest;
 use wasmtime::{Engine, Module};
 
 use crate::cache::{self, Cache, Entry, Parts};
@@ -13,6 +15,7 @@ use crate::guest::{Manifest, unpack};
 use crate::instance::Holdings;
 use crate::live::Live;
 use crate::memory::{Image, SlotPool};
+use crate::state::Birth;
 use crate::wasi::{Grant, Wasi};
 use belljar_host::CancelHandle;
 use belljar_host::{CallHost, Desk};
@@ -24,13 +27,17 @@ const MEMORY_TO_START: u64 = 2 * 1024 * 1024;
 pub struct Interpreter {
     ready: ReadyGuest,
     manifest: Manifest,
+    image: GuestImage,
+    /// What its image holds beyond the plain one, which no guest has to pay for.
+    free_bytes: u64,
 }
 
 /// Something slow is going on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompileEvent {
-    /// The guest is not in the cache: it will be compiled now, which takes some seconds.
-    Started,
+    /// The guest is not in the cache: it will be compiled now, which takes some seconds, and for an
+    /// image with much in it a minute.
+    Started(GuestImage),
     /// It is compiled.
     Finished,
 }
@@ -38,33 +45,46 @@ pub enum CompileEvent {
 /// Told about slow things.
 pub type Observer<'a> = &'a dyn Fn(CompileEvent);
 
+/// What to do about a guest that is not in the cache.
+#[derive(Clone, Copy)]
+pub enum Missing<'a> {
+    /// Compile it, and tell that.
+    Compile(Observer<'a>),
+    /// Nothing: somebody else does it.
+    Refuse,
+}
+
 impl Interpreter {
-    /// Loads the embedded guest, compiling it into `cache_dir` if it is not there yet.
+    /// Loads an embedded guest, compiling it into `cache_dir` if it is not there yet.
     pub fn load(
         language: RuntimeType,
+        image: GuestImage,
         cache_dir: &Path,
-        observer: Observer<'_>,
+        missing: Missing<'_>,
     ) -> Result<Interpreter, EngineError> {
-        let shipped = match language {
-            RuntimeType::Python => belljar_guests::PYTHON,
-            RuntimeType::Javascript => belljar_guests::JAVASCRIPT,
-        };
-        let manifest = Manifest::parse(shipped.manifest)?;
-        let engine = Engine::new(&base_config()).map_err(EngineError::engine)?;
-        let contents = [manifest.module.blake3.as_bytes(), manifest.image.blake3.as_bytes()];
-        let key = cache::key(&manifest.language, &engine, &contents);
-        let entry = Cache::open(cache_dir)?.get(&key, || {
-            observer(CompileEvent::Started);
-            let module = unpack(shipped.module, &manifest.module)?;
-            let code = engine.precompile_module(&module).map_err(EngineError::engine)?;
-            let image = unpack(shipped.image, &manifest.image)?;
-            observer(CompileEvent::Finished);
-            Ok(Parts { code, image })
-        })?;
-        Interpreter::from_entry(entry, manifest)
+        let manifest = manifest_of(language, image)?;
+        let free_bytes = free_bytes(language, image)?;
+        let entry = find(language, image, &manifest, cache_dir, missing)?;
+        Interpreter::from_entry(entry, manifest, image, free_bytes)
     }
 
-    fn from_entry(entry: Entry, manifest: Manifest) -> Result<Interpreter, EngineError> {
+    /// Sees to it that an embedded guest is in `cache_dir`, and does not load it.
+    pub fn prepare(
+        language: RuntimeType,
+        image: GuestImage,
+        cache_dir: &Path,
+        observer: Observer<'_>,
+    ) -> Result<(), EngineError> {
+        let manifest = manifest_of(language, image)?;
+        find(language, image, &manifest, cache_dir, Missing::Compile(observer)).map(drop)
+    }
+
+    fn from_entry(
+        entry: Entry,
+        manifest: Manifest,
+        kind: GuestImage,
+        free_bytes: u64,
+    ) -> Result<Interpreter, EngineError> {
         let image = Image::new(entry.image)?;
         if image.len() as u64 != manifest.image.bytes {
             return Err(EngineError::abi(
@@ -77,9 +97,15 @@ impl Interpreter {
         // directory only this user can write, and its contents were checked just now.
         let module = unsafe { Module::deserialize_open_file(&engine, entry.code) }
             .map_err(EngineError::engine)?;
+        let birth = Birth {
+            image_bytes: slots.image_len(),
+            free_bytes: usize::try_from(free_bytes).unwrap_or(0),
+        };
         Ok(Interpreter {
-            ready: ReadyGuest::new(engine, &module, slots, manifest.layout)?,
+            ready: ReadyGuest::new(engine, &module, slots, manifest.layout, birth)?,
             manifest,
+            image: kind,
+            free_bytes,
         })
     }
 
@@ -87,6 +113,18 @@ impl Interpreter {
     #[must_use]
     pub fn language_version(&self) -> &str {
         &self.manifest.language_version
+    }
+
+    /// Which of its language's images it is.
+    #[must_use]
+    pub fn image(&self) -> GuestImage {
+        self.image
+    }
+
+    /// What a policy has to allow for a memory of that size.
+    #[must_use]
+    pub fn charged_bytes(&self, size: u64) -> u64 {
+        size.saturating_sub(self.free_bytes)
     }
 
     /// What is known about the guest.
@@ -98,7 +136,7 @@ impl Interpreter {
     /// The least `memory_bytes` that can be enforced on this guest.
     #[must_use]
     pub fn minimum_memory_bytes(&self) -> u64 {
-        self.manifest.image.bytes + MEMORY_TO_START
+        self.charged_bytes(self.manifest.image.bytes) + MEMORY_TO_START
     }
 
     /// BLAKE3 of the parts this guest was made of: memory of one means nothing in another.
@@ -127,8 +165,77 @@ impl Interpreter {
         if memory_bytes < needed {
             return Err(EngineError::MemoryTooSmall { given: memory_bytes, needed });
         }
+        let most = MAX_MEMORY_BYTES.saturating_sub(self.free_bytes);
+        if memory_bytes > most {
+            return Err(EngineError::MemoryTooLarge { given: memory_bytes, most });
+        }
         Ok(())
     }
+}
+
+fn shipped(language: RuntimeType, image: GuestImage) -> Result<Guest, EngineError> {
+    match (language, image) {
+        (RuntimeType::Python, GuestImage::Plain) => Ok(belljar_guests::PYTHON),
+        (RuntimeType::Python, GuestImage::Data) => Ok(belljar_guests::PYTHON_DATA),
+        (RuntimeType::Javascript, GuestImage::Plain) => Ok(belljar_guests::JAVASCRIPT),
+        (RuntimeType::Javascript, GuestImage::Data) => {
+            Err(EngineError::abi("JavaScript has no data image"))
+        }
+    }
+}
+
+/// What is known about an embedded guest, without loading it.
+///
+/// # Errors
+/// When there is no such guest, or it was built for another version of this crate.
+pub fn manifest_of(language: RuntimeType, image: GuestImage) -> Result<Manifest, EngineError> {
+    Manifest::parse(shipped(language, image)?.manifest)
+}
+
+/// What an image holds beyond the plain one of its language.
+fn free_bytes(language: RuntimeType, image: GuestImage) -> Result<u64, EngineError> {
+    let of = |image| Ok::<u64, EngineError>(manifest_of(language, image)?.image.bytes);
+    Ok(of(image)?.saturating_sub(of(GuestImage::Plain)?))
+}
+
+/// The most `memory_bytes` that can be enforced on a guest: the rest of what it can address is its
+/// image.
+///
+/// # Errors
+/// As for [`manifest_of`].
+pub fn most_memory(language: RuntimeType, image: GuestImage) -> Result<u64, EngineError> {
+    Ok(MAX_MEMORY_BYTES.saturating_sub(free_bytes(language, image)?))
+}
+
+/// The compiled guest and its image, from the cache or made now.
+fn find(
+    language: RuntimeType,
+    image: GuestImage,
+    manifest: &Manifest,
+    cache_dir: &Path,
+    missing: Missing<'_>,
+) -> Result<Entry, EngineError> {
+    let guest = shipped(language, image)?;
+    let engine = Engine::new(&base_config()).map_err(EngineError::engine)?;
+    let contents = [manifest.module.blake3.as_bytes(), manifest.image.blake3.as_bytes()];
+    let name = match image {
+        GuestImage::Plain => language.to_string(),
+        GuestImage::Data => format!("{language}-{image}"),
+    };
+    let key = cache::key(&name, &engine, &contents);
+    let cache = Cache::open(cache_dir)?;
+    let observer = match missing {
+        Missing::Compile(observer) => observer,
+        Missing::Refuse => return cache.find(&key).ok_or(EngineError::NotCompiled(image)),
+    };
+    cache.get(&key, || {
+        observer(CompileEvent::Started(image));
+        let module = unpack(guest.module, &manifest.module)?;
+        let code = engine.precompile_module(&module).map_err(EngineError::engine)?;
+        let image = unpack(guest.image, &manifest.image)?;
+        observer(CompileEvent::Finished);
+        Ok(Parts { code, image })
+    })
 }
 
 /// What a live interpreter is given.

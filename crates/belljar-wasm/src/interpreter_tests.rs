@@ -12,7 +12,9 @@ use crate::live::{Cell, Limits};
 fn guest() -> &'static Arc<Interpreter> {
     static GUEST: OnceLock<Arc<Interpreter>> = OnceLock::new();
     GUEST.get_or_init(|| {
-        Arc::new(Interpreter::load(RuntimeType::Python, &cache_dir(), &|_| {}).unwrap())
+        let missing = Missing::Compile(&|_| {});
+        let plain = GuestImage::Plain;
+        Arc::new(Interpreter::load(RuntimeType::Python, plain, &cache_dir(), missing).unwrap())
     })
 }
 

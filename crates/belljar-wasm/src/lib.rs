@@ -28,6 +28,8 @@ pub use error::EngineError;
 pub use frozen::{Frozen, FrozenHost, PAGE_BYTES};
 pub use guest::{Manifest, Package, Part};
 pub use instance::{CallEnd, Called};
-pub use interpreter::{CompileEvent, Interpreter, Observer, Setup};
+pub use interpreter::{
+    CompileEvent, Interpreter, Missing, Observer, Setup, manifest_of, most_memory,
+};
 pub use live::{Cell, Limits, Live, Point, Ran, Surroundings};
 pub use wasi::{Delta, Denials, Grant, Mount, Overlay, Quota, Traces, open_directory};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use belljar_core::limits::MAX_LOOK_BYTES;
-use belljar_core::{ToolAnswer, ToolCall, ToolDoc, ToolUsage};
+use belljar_core::{GuestImage, ToolAnswer, ToolCall, ToolDoc, ToolUsage};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -379,6 +379,12 @@ impl Live {
         self.instance = Some(instance);
         self.waiting = point.waiting;
         Ok(())
+    }
+
+    /// The image it is of.
+    #[must_use]
+    pub fn image(&self) -> GuestImage {
+        self.interpreter.image()
     }
 
     /// It will not run for a while.

@@ -28,12 +28,11 @@ pub struct State {
 }
 
 impl State {
-    /// `image_bytes` is the part of its memory that a guest is born with.
     pub fn new(
         wasi: Wasi,
         desk: Desk,
         memory_bytes: u64,
-        image_bytes: usize,
+        birth: Birth,
         control: Arc<Control>,
     ) -> State {
         State {
@@ -41,26 +40,36 @@ impl State {
             desk,
             control,
             memory: None,
-            memory_limit: MemoryLimit::new(memory_bytes, image_bytes),
+            memory_limit: MemoryLimit::new(memory_bytes, birth),
             meter: Meter::default(),
         }
     }
 }
 
-/// The cap on a guest's memory: the policy's for the user's code, a little more for our driver.
+/// The memory that a guest is born with.
+#[derive(Clone, Copy, Default)]
+pub struct Birth {
+    /// All of it: its image.
+    pub image_bytes: usize,
+    /// The part of it that is not charged to the guest: what its image holds beyond the plain one.
+    pub free_bytes: usize,
+}
+
+/// The cap on a guest's memory: the policy's for the user's code, a little more for our driver. What
+/// is free lies outside of all that is counted here.
 pub struct MemoryLimit {
     bytes: usize,
-    image_bytes: usize,
+    birth: Birth,
     driver: bool,
     peak: usize,
     refused: bool,
 }
 
 impl MemoryLimit {
-    fn new(bytes: u64, image_bytes: usize) -> MemoryLimit {
+    fn new(bytes: u64, birth: Birth) -> MemoryLimit {
         MemoryLimit {
             bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
-            image_bytes,
+            birth,
             driver: true,
             peak: 0,
             refused: false,
@@ -76,9 +85,14 @@ impl MemoryLimit {
         self.bytes as u64
     }
 
+    /// What the policy has to allow for a memory of that size.
+    pub fn charged(&self, size: usize) -> u64 {
+        size.saturating_sub(self.birth.free_bytes) as u64
+    }
+
     /// The most memory the guest has had, in bytes.
     pub fn peak(&self) -> usize {
-        self.peak
+        self.peak.saturating_sub(self.birth.free_bytes)
     }
 
     /// Whether the guest was refused memory since the last time this was asked.
@@ -89,7 +103,7 @@ impl MemoryLimit {
     fn cap(&self) -> usize {
         let reserve =
             if self.driver { usize::try_from(DRIVER_MEMORY_RESERVE).unwrap_or(0) } else { 0 };
-        self.bytes.saturating_add(reserve)
+        self.bytes.saturating_add(reserve).saturating_add(self.birth.free_bytes)
     }
 }
 
@@ -101,7 +115,7 @@ impl ResourceLimiter for MemoryLimit {
         _: Option<usize>,
     ) -> wasmtime::Result<bool> {
         // A memory that begins as an image is not the guest's growth.
-        let born = current == 0 && desired == self.image_bytes;
+        let born = current == 0 && desired == self.birth.image_bytes;
         let granted = born || desired <= self.cap();
         if granted {
             self.peak = self.peak.max(desired);
@@ -286,9 +300,10 @@ mod tests {
 
     #[test]
     fn only_an_image_may_be_born_larger_than_the_cap() {
-        let mut ours = MemoryLimit::new(1000, 50_000_000);
+        let birth = Birth { image_bytes: 50_000_000, free_bytes: 0 };
+        let mut ours = MemoryLimit::new(1000, birth);
         assert!(ours.memory_growing(0, 50_000_000, None).unwrap());
-        let mut foreign = MemoryLimit::new(1000, 0);
+        let mut foreign = MemoryLimit::new(1000, Birth::default());
         foreign.enter(Phase::User);
         assert!(!foreign.memory_growing(0, 50_000_000, None).unwrap());
         assert!(foreign.memory_growing(0, 1000, None).unwrap());
@@ -296,8 +311,19 @@ mod tests {
     }
 
     #[test]
+    fn what_an_image_holds_beyond_the_plain_one_is_neither_charged_nor_reported() {
+        let mut limit = MemoryLimit::new(1000, Birth { image_bytes: 800, free_bytes: 500 });
+        assert!(limit.memory_growing(0, 800, None).unwrap());
+        assert_eq!(limit.peak(), 300);
+        limit.enter(Phase::User);
+        assert!(limit.memory_growing(800, 1500, None).unwrap());
+        assert!(!limit.memory_growing(1500, 1501, None).unwrap());
+        assert_eq!((limit.peak(), limit.bytes()), (1000, 1000));
+    }
+
+    #[test]
     fn the_driver_has_more_memory_than_the_user() {
-        let mut limit = MemoryLimit::new(1000, 0);
+        let mut limit = MemoryLimit::new(1000, Birth::default());
         limit.enter(Phase::User);
         assert!(limit.memory_growing(10, 1000, None).unwrap());
         assert!(!limit.memory_growing(10, 1001, None).unwrap());

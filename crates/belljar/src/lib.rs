@@ -47,10 +47,11 @@ pub use agent::{AgentSettings, AgentTool, run_code, run_python_code};
 pub use artifacts::{Artifact, ArtifactStore, StoreCode};
 pub use belljar_core as core;
 pub use belljar_core::{
-    Backend, CellValue, DANGEROUS_IMPORTS, ExecutionPolicy, Field, FieldIssue, GuestError, Meta,
-    Network, Origin, Outcome, PolicyLayer, PolicyValidationError, Preset, ResolvedPolicy,
-    RuntimeType, SandboxError, SandboxExecutionError, SandboxResult, StateAfter, Status, Stop,
-    Survives, ToolAnswer, ToolCall, ToolDoc, ToolFailure, ToolOutcome, ToolUsage,
+    Backend, CellValue, DANGEROUS_IMPORTS, ExecutionPolicy, Field, FieldIssue, GuestError,
+    GuestImage, ImageChoice, Meta, Network, Origin, Outcome, PolicyLayer, PolicyValidationError,
+    Preset, ResolvedPolicy, RuntimeType, SandboxError, SandboxExecutionError, SandboxResult,
+    StateAfter, Status, Stop, Survives, ToolAnswer, ToolCall, ToolDoc, ToolFailure, ToolOutcome,
+    ToolUsage,
 };
 pub use belljar_host::{CancelHandle, Completions, LineSink, Variable};
 pub use choice::jail_report;

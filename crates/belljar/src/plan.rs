@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use belljar_core::{
-    Abilities, Backend, ExecutionPolicy, Field, PolicyLayer, ResolvedPolicy, Rule, RuntimeType,
-    SandboxError, resolve,
+    Abilities, Backend, ExecutionPolicy, Field, GuestImage, PolicyLayer, ResolvedPolicy, Rule,
+    RuntimeType, SandboxError, resolve,
 };
 use serde::{Serialize, Serializer};
 
@@ -109,6 +109,13 @@ impl LaunchPlan {
         plan.with_jail(config)?.with_container(config)
     }
 
+    /// The image that a fresh sandbox for this code would have, where this plan leaves that open or
+    /// names one. A daemon decides for itself.
+    #[must_use]
+    pub fn image_for(&self, code: &str) -> Option<GuestImage> {
+        crate::wasm::of_code(self, code)
+    }
+
     /// A daemon's workers, and services, see directories of their own. A workspace that the caller
     /// names is copied there and back; what cannot be copied without becoming something else is
     /// refused.
@@ -208,7 +215,12 @@ fn rules(
     let abilities = match config.runtime {
         RuntimeType::Python => abilities,
         // The import guard reads Python only.
-        RuntimeType::Javascript => abilities.without(Rule::Imports),
+        RuntimeType::Javascript => abilities.without(Rule::Imports).without(Rule::Image),
+    };
+    // An interpreter of the caller's is what it is.
+    let abilities = match backend {
+        Backend::Wasm if guest(config)? != Guest::Embedded => abilities.without(Rule::Image),
+        _ => abilities,
     };
     #[cfg(all(target_os = "linux", feature = "docker"))]
     if backend == Backend::Docker {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use belljar_core::units::format_bytes;
-use belljar_core::{ResolvedPolicy, RuntimeType, SandboxError, ToolCall};
+use belljar_core::{GuestImage, ResolvedPolicy, RuntimeType, SandboxError, ToolCall};
 use belljar_wasm::Frozen;
 use serde::Serialize;
 use tempfile::TempDir;
@@ -47,6 +47,9 @@ pub struct SnapshotInfo {
     pub language: RuntimeType,
     /// The interpreter's version.
     pub language_version: String,
+    /// The image of the interpreter.
+    #[serde(skip_serializing_if = "GuestImage::is_plain")]
+    pub image: GuestImage,
     /// The session it was taken from, if that has a name.
     pub session_id: Option<String>,
     /// Cells the session had run.
@@ -101,12 +104,19 @@ impl Snapshot {
         snapshot_file::read(path, home)
     }
 
+    /// The image of its interpreter: a session goes on in no other.
+    #[must_use]
+    pub fn image(&self) -> GuestImage {
+        self.frozen.interpreter().image()
+    }
+
     /// What is known about it.
     #[must_use]
     pub fn info(&self) -> SnapshotInfo {
         SnapshotInfo {
             language: self.facts.language,
             language_version: self.frozen.interpreter().language_version().to_owned(),
+            image: self.image(),
             session_id: self.facts.session_id.clone(),
             cells: self.facts.cells,
             created_unix: self.facts.created_unix,

@@ -25,7 +25,7 @@ use belljar_core::limits::{
     MAX_ARCHIVED_BYTES, MAX_ARCHIVED_FILES, MAX_MEMORY_BYTES, MAX_MESSAGE_NESTING,
     MAX_SNAPSHOT_HEADER_BYTES, MAX_SNAPSHOT_HEADER_WEIGHT,
 };
-use belljar_core::{RuntimeType, SandboxError};
+use belljar_core::{GuestImage, RuntimeType, SandboxError};
 use belljar_wasm::{Frozen, FrozenHost, Interpreter, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
@@ -48,6 +48,9 @@ const CHECKSUM_BYTES: usize = blake3::OUT_LEN;
 struct Header<Host> {
     language: RuntimeType,
     language_version: String,
+    /// Absent for the plain one, and in files from before there were others.
+    #[serde(default, skip_serializing_if = "GuestImage::is_plain")]
+    image: GuestImage,
     /// Names the exact interpreter whose memory this is.
     guest: String,
     session_id: Option<String>,
@@ -119,6 +122,7 @@ fn write_contents(snapshot: &Snapshot, out: &mut impl Write) -> Result<(), Write
     let header = Header {
         language: snapshot.facts.language,
         language_version: interpreter.language_version().to_owned(),
+        image: interpreter.image(),
         guest: interpreter.identity(),
         session_id: snapshot.facts.session_id.clone(),
         cells: snapshot.facts.cells,
@@ -157,10 +161,10 @@ pub(crate) fn read(path: &Path, home: &Home) -> Result<Snapshot, SandboxError> {
     let file = File::open(path).map_err(|error| refused(Problem::from(error)))?;
     let mut input = Hashing::new(BufReader::new(file));
     let header = read_header(&mut input).map_err(refused)?;
-    let language = header.language;
+    let (language, image) = (header.language, header.image);
     // A process that has just started has to load the interpreter, which takes as long as reading.
     let (contents, guest) = std::thread::scope(|scope| {
-        let load = || embedded_guest(language, home);
+        let load = || embedded_guest(language, image, home);
         let loading = std::thread::Builder::new().spawn_scoped(scope, load);
         let contents = read_contents(header, &mut input);
         let loaded = loading.ok().and_then(|loading| loading.join().ok());
@@ -271,8 +275,10 @@ fn revive(contents: Contents, guest: &Arc<Interpreter>) -> Result<Snapshot, Prob
     let Contents { header, numbers, pages, files } = contents;
     if guest.identity() != header.guest {
         let problem = format!(
-            "it was taken from another build of the {} guest ({})",
-            header.language, header.language_version
+            "it was taken from another build of the {} guest ({}{})",
+            header.language,
+            header.language_version,
+            if header.image.is_plain() { "" } else { ", with the data image" }
         );
         return Err(Problem::new(&problem, Some("use the version of Belljar that wrote it")));
     }

@@ -8,7 +8,7 @@ use crate::logging::{SandboxLogger, SecurityEvent};
 /// How an execution ended, and what to say about it.
 pub(crate) struct Verdict {
     pub outcome: Outcome,
-    /// For limits: a line for stderr that says which one and what to do.
+    /// For limits, and for what is missing: a line for stderr that says which one and what to do.
     pub notice: Option<String>,
     /// For limits: what to log.
     event: Option<SecurityEvent>,

@@ -148,7 +148,7 @@ def unique_when_memory_is_short():
         pass
     numbers = hog.pop()[: 2 * 1024 * 1024].view(np.int64)
     numbers[:] = np.arange(len(numbers))
-    # Not pandas: its hash tables end the sandbox (docs/limitations/data-image.md).
+    # Not pandas: without memory for a hash table it ends (docs/limitations/data-image.md).
     for attempt in (
         lambda: np.unique(numbers), lambda: np.fft.fft(numbers), lambda: np.sort(numbers[::-1]), lambda: numbers @ numbers,
         lambda: np.argsort(-numbers), lambda: numbers.astype("U"), lambda: np.linalg.svd(numbers[:10**6].reshape(1000, 1000).astype(float)),

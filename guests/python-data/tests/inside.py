@@ -37,6 +37,9 @@ try:
     import pandas  # noqa: F401
 except ImportError:
     pass
+# It does without ctypes where there is none, and must not meet the stand-in.
+import numpy.ctypeslib  # noqa: E402, F401
+
 sys.modules["ctypes"] = NoCtypes("ctypes")
 
 # What a sandbox does not have. A test that fails for want of it says nothing about the package.

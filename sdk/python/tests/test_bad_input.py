@@ -104,6 +104,7 @@ def test_wrong_types_in_a_policy_are_policy_errors(tmp_path: Path) -> None:
         ("env", {"A": 1}),
         ("network", "allowed"),
         ("block_imports", "os"),
+        ("image", "science"),
     ]
     for field, value in wrong:
         with pytest.raises(PolicyValidationError) as refused:

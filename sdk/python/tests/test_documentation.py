@@ -18,6 +18,7 @@ EXAMPLES = {
     "agent_loop": "FINAL: 1999",
     "best_of_n": "belljar-a-sandbox",
     "data_analysis": "Rome,17.0",
+    "data_image": "True",
     "many_at_once": "3",
     "quick_start": "[1, 4, 9]",
     "recursive_model": "the lamp was out 20 times",

@@ -23,6 +23,16 @@ def test_every_execution_is_fresh_until_a_session_begins(make: Make) -> None:
     assert sandbox.execute("x + 1").value == 4
 
 
+def test_numpy_is_there_for_code_that_imports_it() -> None:
+    with create_sandbox(policy={"timeout_seconds": 60}) as sandbox:
+        ran = sandbox.execute("import numpy as np\nint(np.arange(5).sum())")
+        assert (ran.value, ran.meta.image) == (10, "data"), ran.stderr
+        assert sandbox.execute("1").meta.image is None
+    with create_sandbox(policy={"image": "plain"}) as sandbox:
+        refused = sandbox.execute("import numpy")
+        assert "numpy is in the image data" in refused.stderr
+
+
 def test_variables(make: Make) -> None:
     sandbox = make()
     sandbox.initialize()

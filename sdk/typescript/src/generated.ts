@@ -150,6 +150,8 @@ export interface ExecutionPolicy {
   guest_mount_path?: string;
   /** Seconds after which a session that nobody used may be removed. */
   idle_timeout_seconds?: number;
+  /** What the interpreter has in it: `plain`, `data` with numpy and pandas, or `auto`, which is the one that has what the code imports. */
+  image?: ImageChoice;
   /** Processes the guest may have at once, where the backend has processes. */
   max_processes?: number;
   /** How deep `rlm_query` may be nested. */
@@ -240,6 +242,9 @@ export interface GuestError {
   traceback: string;
 }
 
+/** What a guest's interpreter has in it when a sandbox begins. */
+export type GuestImage = "plain" | "data";
+
 /** Who serves. */
 export interface Hello {
   /** The version of Belljar. */
@@ -249,6 +254,9 @@ export interface Hello {
   /** `PROTOCOL_VERSION` there. */
   protocol: number;
 }
+
+/** The image a policy asks for. */
+export type ImageChoice = "auto" | "plain" | "data";
 
 /** The context of a session. */
 export interface InitializeParams {
@@ -288,6 +296,8 @@ export interface Meta {
   execution_id: string;
   /** The backend that was asked for, where it was not there and `runtime` stood in for it. */
   fallback_from?: string | null;
+  /** The image of the interpreter, where it is not the plain one. */
+  image?: GuestImage | null;
   /** The layers of isolation that really held. */
   isolation: string[];
   /** The language. */

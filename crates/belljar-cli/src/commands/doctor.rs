@@ -4,9 +4,10 @@ use std::io::Write;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
+use belljar::wasm::packages_in;
 use belljar::{
-    Backend, Defaults, DockerSettings, ExecutionPolicy, Home, Preset, SandboxConfig, SandboxError,
-    create_sandbox,
+    Backend, Defaults, DockerSettings, ExecutionPolicy, GuestImage, Home, ImageChoice, PolicyLayer,
+    Preset, RuntimeType, SandboxConfig, SandboxError, create_sandbox,
 };
 use serde::Serialize;
 
@@ -39,6 +40,7 @@ fn examine() -> Vec<Finding> {
     let mut findings = vec![home()];
     let backends = Backend::ALL.into_iter().filter(|backend| *backend != Backend::Auto);
     findings.extend(backends.map(backend));
+    findings.push(data_image());
     findings.push(jail());
     findings.push(pip());
     findings
@@ -61,7 +63,7 @@ fn home() -> Finding {
 /// Tries a backend with a real, tiny program.
 fn backend(backend: Backend) -> Finding {
     let started = Instant::now();
-    let outcome = try_backend(backend);
+    let outcome = try_backend(backend, ImageChoice::Plain);
     let finding = |works: bool, detail: String, hint: Option<String>| Finding {
         what: format!("{backend} backend"),
         works,
@@ -79,8 +81,26 @@ fn backend(backend: Backend) -> Finding {
     }
 }
 
+/// The image with numpy and pandas, and what else is in it. Trying it compiles it, the first time.
+fn data_image() -> Finding {
+    let started = Instant::now();
+    let outcome = try_backend(Backend::Wasm, ImageChoice::Data);
+    let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
+    let packages = packages_in(RuntimeType::Python, GuestImage::Data).unwrap_or_default();
+    let packages: Vec<String> =
+        packages.iter().map(|package| format!("{} {}", package.name, package.version)).collect();
+    let (works, detail, hint) = match outcome {
+        Ok(_) => {
+            let detail = format!("first answer in {milliseconds:.1} ms; {}", packages.join(", "));
+            (true, detail, None)
+        }
+        Err((reason, hint)) => (false, reason, hint),
+    };
+    Finding { what: "data image".to_owned(), works, essential: false, detail, hint }
+}
+
 /// The layers of isolation that held, or why it does not work and what to do.
-fn try_backend(backend: Backend) -> Result<String, (String, Option<String>)> {
+fn try_backend(backend: Backend, image: ImageChoice) -> Result<String, (String, Option<String>)> {
     let fail = |error: SandboxError| (error.to_string(), error.hint());
     let docker = match backend {
         Backend::Docker => docker_settings(None).map_err(fail)?,
@@ -88,9 +108,12 @@ fn try_backend(backend: Backend) -> Result<String, (String, Option<String>)> {
     };
     let workspace = settings::temporary_workspace(backend, &docker).map_err(fail)?;
     let defaults = Home::locate().and_then(|home| Defaults::read(&home)).map_err(fail)?;
+    let layer = PolicyLayer::new().image(image);
+    let policy =
+        ExecutionPolicy::build(Preset::Agent, [layer]).map_err(|error| fail(error.into()))?;
     let config = SandboxConfig {
         backend,
-        policy: ExecutionPolicy::preset(Preset::Agent),
+        policy,
         workspace: Some(workspace.path().to_owned()),
         python: defaults.python,
         index_url: index_urls(defaults.index_url.into()),

@@ -4,24 +4,45 @@ use std::io::Write;
 
 use belljar::core::units::{format_bytes, group_digits};
 use belljar::plan::Guest;
-use belljar::{Field, LaunchPlan};
+use belljar::{Field, GuestImage, LaunchPlan};
+use serde::Serialize;
 
 use crate::render::{self, FAINT, STRONG};
 use crate::settings::Settings;
 
-pub(super) fn print(plan: &LaunchPlan, settings: &Settings, as_json: bool) -> anyhow::Result<()> {
+/// A plan, and what the code itself decides.
+#[derive(Serialize)]
+struct Explained<'a> {
+    #[serde(flatten)]
+    plan: &'a LaunchPlan,
+    /// The image that the code would run in, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<GuestImage>,
+}
+
+pub(super) fn print(
+    plan: &LaunchPlan,
+    code: &str,
+    settings: &Settings,
+    as_json: bool,
+) -> anyhow::Result<()> {
+    let image = plan.image_for(code);
     if as_json {
-        return render::json(plan);
+        return render::json(&Explained { plan, image });
     }
     let mut out = anstream::stdout().lock();
-    for (name, value) in rows(plan, settings) {
+    for (name, value) in rows(plan, image, settings) {
         writeln!(out, "{STRONG}{name:<20}{STRONG:#} {value}")?;
     }
     writeln!(out, "{FAINT}Nothing was run.{FAINT:#}")?;
     Ok(())
 }
 
-fn rows(plan: &LaunchPlan, settings: &Settings) -> Vec<(String, String)> {
+fn rows(
+    plan: &LaunchPlan,
+    image: Option<GuestImage>,
+    settings: &Settings,
+) -> Vec<(String, String)> {
     let mut rows = vec![
         row("backend", plan.backend),
         row("language", plan.language),
@@ -72,6 +93,11 @@ fn rows(plan: &LaunchPlan, settings: &Settings) -> Vec<(String, String)> {
     limit(Field::Deterministic, Some(plan.policy.deterministic().to_string()));
     if !plan.policy.block_imports().is_empty() {
         limit(Field::BlockImports, Some(plan.policy.block_imports().join(", ")));
+    }
+    if let Some(image) = image {
+        let wanted = plan.policy.image();
+        let found = if wanted.fixed().is_none() { " (by what the code imports)" } else { "" };
+        limit(Field::Image, Some(format!("{image}{found}")));
     }
     for (name, value) in plan.policy.env() {
         rows.push(row("env", format!("{name}={value:?}")));

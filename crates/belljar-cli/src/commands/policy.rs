@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use belljar::{ExecutionPolicy, Field, Preset, SandboxError, policy_file};
 
-use crate::args::{PolicyArgs, PolicyCommand, PolicyShowArgs};
+use crate::args::{PolicyArgs, PolicyCommand, PolicyShowArgs, image_layer};
 use crate::render::{FAINT, STRONG};
 use crate::{exit, render, settings};
 
@@ -20,7 +20,10 @@ pub(crate) fn run(args: PolicyArgs) -> anyhow::Result<ExitCode> {
 
 /// Prints the policy as a policy file, each value with its origin.
 fn show(args: &PolicyShowArgs) -> anyhow::Result<ExitCode> {
-    let policy = settings::policy(&args.limits)?;
+    let mut policy = settings::policy(&args.limits)?;
+    if let Some(image) = args.image {
+        policy = policy.with(image_layer(image))?;
+    }
     if args.json {
         render::json(&policy)?;
         return Ok(ExitCode::SUCCESS);

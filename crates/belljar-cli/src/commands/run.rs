@@ -18,7 +18,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let mut settings = Settings::of_run(&args)?;
     if args.explain {
         let plan = LaunchPlan::new(&settings.config)?;
-        explain::print(&plan, &settings, args.json)?;
+        explain::print(&plan, &source::read(&args.source)?, &settings, args.json)?;
         return Ok(ExitCode::SUCCESS);
     }
     let code = source::read(&args.source)?;

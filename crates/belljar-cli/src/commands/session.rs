@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use belljar::core::limits;
 use belljar::core::units::{format_bytes, group_digits};
 use belljar::sessions::{Listed, SessionFile};
+use belljar::wasm::most_memory;
 use belljar::{
-    ExecutionPolicy, Home, PolicyLayer, Preset, SandboxConfig, SandboxError, SessionRecord,
-    SessionStore, Snapshot,
+    ExecutionPolicy, GuestImage, Home, PolicyLayer, Preset, SandboxConfig, SandboxError,
+    SessionRecord, SessionStore, Snapshot,
 };
 use belljar_daemon::daemon::worker_homes;
 use serde_json::json;
@@ -108,6 +108,9 @@ fn show(store: &SessionStore, id: &str, as_json: bool) -> anyhow::Result<()> {
     let mut row = |name: &str, value: &str| writeln!(out, "{STRONG}{name:<12}{STRONG:#} {value}");
     row("session", &record.id)?;
     row("language", record.language.as_str())?;
+    if !record.image.is_plain() {
+        row("image", record.image.as_str())?;
+    }
     row("status", record.status.as_str())?;
     row("cells run", &group_digits(record.cells_run))?;
     row("last used", &render::ago(record.idle()))?;
@@ -134,7 +137,7 @@ fn show(store: &SessionStore, id: &str, as_json: bool) -> anyhow::Result<()> {
 
 fn snapshot(store: &SessionStore, id: &str, file: &Path) -> anyhow::Result<()> {
     let session = store.session(id)?;
-    let mut config = at_rest()?;
+    let mut config = at_rest(session.record().image)?;
     // A session that waits is saved as it waits: its tools must be there.
     tools::offer(&mut config, None, &session.record().deferred_tools)?;
     during("writing the snapshot", || session.export(&config, file))?;
@@ -151,7 +154,7 @@ fn restore(
 ) -> anyhow::Result<()> {
     let session = during("restoring the session", || {
         let snapshot = Snapshot::read(file, home)?;
-        let mut config = at_rest()?;
+        let mut config = at_rest(snapshot.image())?;
         let mut waiting: Vec<String> =
             snapshot.info().pending_calls.into_iter().map(|call| call.name).collect();
         waiting.sort();
@@ -164,8 +167,8 @@ fn restore(
 
 /// The configuration of a session in which nothing will run. However much memory it has, it may
 /// have.
-fn at_rest() -> Result<SandboxConfig, SandboxError> {
-    let memory = PolicyLayer::new().memory_bytes(limits::MAX_MEMORY_BYTES);
+fn at_rest(image: GuestImage) -> Result<SandboxConfig, SandboxError> {
+    let memory = PolicyLayer::new().memory_bytes(most_memory(image)?);
     let policy = ExecutionPolicy::build(Preset::Agent, [memory])?;
     Ok(SandboxConfig { policy, ..SandboxConfig::default() })
 }

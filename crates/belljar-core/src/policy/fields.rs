@@ -8,6 +8,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::image::ImageChoice;
 use crate::limits;
 
 /// What `SANDBOX_BLOCK_DANGEROUS_IMPORTS` blocks: the modules by which Python reaches the system,
@@ -81,6 +82,9 @@ pub struct PolicyValues {
     pub deterministic: bool,
     /// Modules whose import is refused before the code runs. A guard-rail, not a boundary.
     pub block_imports: Vec<String>,
+    /// What the interpreter has in it: `plain`, `data` with numpy and pandas, or `auto`, which is the
+    /// one that has what the code imports.
+    pub image: ImageChoice,
 }
 
 impl Default for PolicyValues {
@@ -109,6 +113,7 @@ impl Default for PolicyValues {
             network: Network::Denied,
             deterministic: false,
             block_imports: Vec::new(),
+            image: ImageChoice::Auto,
         }
     }
 }
@@ -138,11 +143,12 @@ pub enum Field {
     Network,
     Deterministic,
     BlockImports,
+    Image,
 }
 
 impl Field {
     /// Every field, in the order of [`PolicyValues`].
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::FuelBudget,
         Self::MemoryBytes,
         Self::StdoutMaxBytes,
@@ -164,6 +170,7 @@ impl Field {
         Self::Network,
         Self::Deterministic,
         Self::BlockImports,
+        Self::Image,
     ];
 
     /// The name in policy files and JSON.
@@ -191,6 +198,7 @@ impl Field {
             Self::Network => "network",
             Self::Deterministic => "deterministic",
             Self::BlockImports => "block_imports",
+            Self::Image => "image",
         }
     }
 

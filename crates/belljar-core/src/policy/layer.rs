@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::fields::{DANGEROUS_IMPORTS, Field, Network, PolicyValues};
 use super::issue::Origin;
+use crate::image::ImageChoice;
 
 /// A value and where it came from.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +41,7 @@ pub struct PolicyLayer {
     pub(super) network: Option<Setting<Network>>,
     pub(super) deterministic: Option<Setting<bool>>,
     pub(super) block_imports: Option<Setting<Vec<String>>>,
+    pub(super) image: Option<Setting<ImageChoice>>,
     /// No field of its own: adds to `block_imports`, whichever layer sets that.
     pub(super) block_dangerous_imports: Option<Setting<bool>>,
 }
@@ -69,6 +71,7 @@ impl Default for PolicyLayer {
             network: None,
             deterministic: None,
             block_imports: None,
+            image: None,
             block_dangerous_imports: None,
         }
     }
@@ -97,6 +100,7 @@ macro_rules! for_each_plain_field {
         $apply!(Network, network);
         $apply!(Deterministic, deterministic);
         $apply!(BlockImports, block_imports);
+        $apply!(Image, image);
     };
 }
 
@@ -259,6 +263,13 @@ impl PolicyLayer {
     #[must_use]
     pub fn block_imports(mut self, modules: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.block_imports = self.setting(modules.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Sets [`PolicyValues::image`].
+    #[must_use]
+    pub fn image(mut self, image: ImageChoice) -> Self {
+        self.image = self.setting(image);
         self
     }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::fields::Network;
+use crate::image::ImageChoice;
 use crate::text::shortened;
 use crate::units;
 
@@ -216,6 +217,25 @@ impl FromRaw for Network {
             | Raw::List(_)
             | Raw::Table
             | Raw::DateTime => Err(format!("must be \"denied\", but is {}", raw.kind())),
+        }
+    }
+}
+
+impl FromRaw for ImageChoice {
+    fn from_raw(raw: &Raw) -> Result<Self, String> {
+        const WANTED: &str = "must be \"auto\", \"plain\" or \"data\", but is";
+        match raw {
+            Raw::Str(text) | Raw::Text(text) => {
+                text.parse().map_err(|_| format!("{WANTED} {}", quoted(text)))
+            }
+            Raw::Null
+            | Raw::Bool(_)
+            | Raw::Int(_)
+            | Raw::HugeInt(_)
+            | Raw::Float(_)
+            | Raw::List(_)
+            | Raw::Table
+            | Raw::DateTime => Err(format!("{WANTED} {}", raw.kind())),
         }
     }
 }

@@ -147,6 +147,7 @@ impl Reader {
             Field::Network => put(&mut layer.network, FromRaw::from_raw(raw), &origin),
             Field::Deterministic => put(&mut layer.deterministic, FromRaw::from_raw(raw), &origin),
             Field::BlockImports => put(&mut layer.block_imports, FromRaw::from_raw(raw), &origin),
+            Field::Image => put(&mut layer.image, FromRaw::from_raw(raw), &origin),
         };
         if let Err(message) = outcome {
             self.issue(field.name(), message, origin);

@@ -49,6 +49,7 @@ fn every_field_can_be_written_in_a_file() {
         network = "denied"
         deterministic = true
         block_imports = ["subprocess", "os.path"]
+        image = "data"
         env.CUSTOM = "value"
         "#,
     )

@@ -101,6 +101,11 @@ pub(super) fn busy(problem: &str) -> RpcError {
     RpcError::new(BUSY, format!("busy: {problem}; nothing was run"))
 }
 
+/// What kind of error it is, if it says so.
+pub(super) fn kind(error: &RpcError) -> Option<&str> {
+    error.data.as_ref()?.get("kind")?.as_str()
+}
+
 /// A sandbox that was in a worker that is gone, and has no name to come back by.
 pub(super) fn sandbox_lost() -> RpcError {
     lost("this sandbox was lost with its worker; other sandboxes are unaffected")

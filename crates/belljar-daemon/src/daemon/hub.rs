@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use belljar::{Backend, ExecutionPolicy, PolicyLayer, Preset, check_id};
+use belljar::{Backend, ExecutionPolicy, Home, PolicyLayer, Preset, check_id};
 use belljar_core::protocol::RpcError;
 use belljar_core::protocol::daemon::{DaemonCounters, DaemonStatus, WorkerStatus};
 use belljar_core::protocol::methods::CreateParams;
@@ -18,6 +18,7 @@ use super::budget::Budget;
 use super::client::{Client, Origin};
 use super::directories::{self, Saved};
 use super::errors::{busy, mistaken, not_here};
+use super::images::Images;
 use super::limits::{Limits, seconds};
 use super::names::Names;
 use super::worker::Worker;
@@ -29,6 +30,7 @@ pub(super) struct Hub {
     /// What waits for clients or of them.
     pub(super) budget: Arc<Budget>,
     pub(super) confined: bool,
+    pub(super) images: Images,
     /// Where it is served over HTTP, if it is.
     pub(super) http: OnceLock<String>,
     /// What confines workers, as the last that started told.
@@ -125,6 +127,7 @@ impl Hub {
         directories: Vec<PathBuf>,
         names: Names,
         confined: bool,
+        home: Home,
     ) -> Self {
         let slots = directories.into_iter().enumerate().map(|(number, directory)| Slot {
             number,
@@ -137,6 +140,7 @@ impl Hub {
             slots: slots.collect(),
             budget: Budget::new(limits.buffered_bytes),
             confined,
+            images: Images::new(home),
             http: OnceLock::new(),
             layers: Mutex::default(),
             started: Instant::now(),

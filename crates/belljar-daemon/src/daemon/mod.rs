@@ -21,6 +21,7 @@ mod errors;
 mod fields;
 mod http;
 mod hub;
+mod images;
 mod launch;
 mod limits;
 mod lines;
@@ -178,7 +179,13 @@ pub fn run(settings: Settings) -> Result<(), DaemonError> {
         workers: found.directories.len(),
         limits: settings.limits.clone(),
     };
-    let hub = Arc::new(Hub::new(settings.limits, found.directories, names, launch.confined));
+    let hub = Arc::new(Hub::new(
+        settings.limits,
+        found.directories,
+        names,
+        launch.confined,
+        settings.home,
+    ));
     let outcome = runtime.block_on(supervise(hub, launch, Doors { socket, listener, http }));
     runtime.shutdown_timeout(LAST_WORDS);
     outcome

@@ -33,6 +33,8 @@ pub fn work(settings: WorkerSettings) -> Result<(), DaemonError> {
         .map_err(DaemonError::system("take over the supervisor's socket"))?;
     let home = Home::at(settings.home).with_cache(settings.cache);
     prepare(&home)?;
+    // The supervisor compiles it, for all workers, when one of them needs it.
+    belljar::wasm::leave_data_image_to_others();
     let offer = Offer {
         max_sandboxes: usize::MAX,
         max_snapshots: MAX_SNAPSHOTS,
@@ -44,7 +46,8 @@ pub fn work(settings: WorkerSettings) -> Result<(), DaemonError> {
     serve(input, output, offer).map_err(DaemonError::system("read from the supervisor"))
 }
 
-/// Loads both interpreters, compiling them if need be, so that the first who asks need not wait.
+/// Loads the interpreter of each language, compiling it if need be, so that the first who asks need
+/// not wait. The data image is not for everybody, and loaded when somebody needs it.
 ///
 /// # Errors
 /// When one does not work.

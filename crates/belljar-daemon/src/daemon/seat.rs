@@ -16,9 +16,10 @@ use tokio::time::sleep;
 
 use super::client::{Charge, Client, Kept};
 use super::directories::Saved;
-use super::errors::{request_lost, sandbox_lost};
+use super::errors::{self, request_lost, sandbox_lost};
 use super::fields::{self, json, read};
 use super::hub::{Guard, Hub, Turn};
+use super::images;
 use super::limits::seconds;
 use super::transfer;
 use super::worker::{Answer, Lost, Worker};
@@ -273,7 +274,13 @@ impl Life {
             Err(error) => return Ok(Err(error)),
         };
         let _running = turn.map(|_| Guard::count(&place.worker, |worker| &worker.running));
-        let answer = self.converse(place, ask.method, &params).await?;
+        let mut answer = self.converse(place, ask.method, &params).await?;
+        if matches!(&answer, Err(error) if images::is_missing(error)) {
+            if let Err(error) = self.hub.images.prepare().await {
+                return Ok(Err(error));
+            }
+            answer = self.converse(place, ask.method, &params).await?;
+        }
         if matches!(&answer, Err(error) if is_internal(error)) {
             // Over there it has ended.
             self.place = None;
@@ -326,6 +333,7 @@ impl Life {
             Some(session) => Some(self.hub.making(session).await?),
             None => None,
         };
+        let mut prepared = false;
         for _ in 0..PLACES_TRIED {
             let worker = match &making {
                 Some(making) => self.hub.worker_of(making).await?,
@@ -334,6 +342,11 @@ impl Life {
             let load = Guard::count(&worker, |worker| &worker.load);
             let answer = match worker.call(methods::CREATE, &self.params).await {
                 Err(Lost) => continue,
+                Ok(Err(error)) if images::is_missing(&error) && !prepared => {
+                    self.hub.images.prepare().await?;
+                    prepared = true;
+                    continue;
+                }
                 Ok(answer) => answer?,
             };
             let created: Created = read(&answer)?;
@@ -440,6 +453,5 @@ impl Life {
 
 /// After a mistake of ours a worker ends the sandbox.
 fn is_internal(error: &RpcError) -> bool {
-    let kind = error.data.as_ref().and_then(|data| data.get("kind"));
-    kind.and_then(serde_json::Value::as_str) == Some("internal")
+    errors::kind(error) == Some("internal")
 }

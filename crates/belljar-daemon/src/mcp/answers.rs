@@ -1,7 +1,7 @@
 //! What tools give: structures for programs, whose schemas are told with the tools.
 
 use belljar::core::protocol::methods::{FileEntry, VariableForm};
-use belljar::{GuestError, RuntimeType, Status};
+use belljar::{GuestError, GuestImage, RuntimeType, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -87,8 +87,28 @@ pub(super) struct Runtime {
     pub(super) backend: Option<String>,
     /// The layers of isolation around it.
     pub(super) isolation: Vec<String>,
+    /// What it can have in it; empty where there is no choice.
+    pub(super) images: Vec<Image>,
     /// Why it cannot be run.
     pub(super) problem: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Image {
+    /// Its name, for the argument `image`.
+    pub(super) name: GuestImage,
+    /// What can be imported beyond the language's own library.
+    pub(super) packages: Vec<ImagePackage>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ImagePackage {
+    /// The package's name.
+    pub(super) name: String,
+    /// Its version.
+    pub(super) version: String,
+    /// The modules it is imported by.
+    pub(super) modules: Vec<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

@@ -7,13 +7,16 @@ use belljar::core::limits::MIN_TIMEOUT_SECONDS;
 use belljar::core::protocol::methods::{
     CodeParams, CreateParams, GET_VARIABLE, Looked, NameParams, VALIDATE, Validated,
 };
-use belljar::{AgentTool, RuntimeType, SandboxResult};
+use belljar::wasm::Package;
+use belljar::{AgentTool, Backend, GuestImage, ImageChoice, RuntimeType, SandboxResult};
 use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use super::answers::{Cancelled, Destroyed, Ran, Runtime, Runtimes, Valid, VariableOf};
+use super::answers::{
+    Cancelled, Destroyed, Image, ImagePackage, Ran, Runtime, Runtimes, Valid, VariableOf,
+};
 use super::arguments;
 use super::limits::{
     DEFAULT_TIMEOUT_SECONDS, MAX_STDERR_BYTES, MAX_STDOUT_BYTES, MAX_TIMEOUT_SECONDS,
@@ -84,9 +87,16 @@ impl Caller {
     async fn execute_code(self, wanted: arguments::ExecuteCode) -> Result<SandboxResult, Problem> {
         let timeout = seconds(wanted.timeout)?;
         let Some(id) = wanted.session_id else {
-            return self.fresh(wanted.language.unwrap_or_default(), wanted.code, timeout).await;
+            let language = wanted.language.unwrap_or_default();
+            return self.run(params(language, timeout, wanted.image), wanted.code).await;
         };
         let session = self.desk.sessions.get(&id)?;
+        if wanted.image.is_some_and(|image| image != ImageChoice::Auto) {
+            let problem = format!("the session `{id}` has its image already; nothing was run");
+            return Err(
+                Problem::invalid(problem).hint("leave image out, or give it to create_session")
+            );
+        }
         match wanted.language {
             Some(language) if language != session.language => {
                 let problem = format!("the language of session `{id}` is {}", session.language);
@@ -98,16 +108,6 @@ impl Caller {
     }
 
     /// Runs code in a sandbox of its own.
-    async fn fresh(
-        self,
-        language: RuntimeType,
-        code: String,
-        timeout: Duration,
-    ) -> Result<SandboxResult, Problem> {
-        self.run(params(language, timeout), code).await
-    }
-
-    /// The same as these parameters say.
     async fn run(self, params: CreateParams, code: String) -> Result<SandboxResult, Problem> {
         let stream = self.progress.is_some();
         let params = CreateParams { stream, ..params };
@@ -134,7 +134,8 @@ impl Caller {
     ) -> Result<CallToolResult, Problem> {
         let language = wanted.language.unwrap_or_default();
         // As much time as any call may have; each call has its own.
-        let params = params(language, Duration::from_secs_f64(MAX_TIMEOUT_SECONDS));
+        let longest = Duration::from_secs_f64(MAX_TIMEOUT_SECONDS);
+        let params = params(language, longest, wanted.image);
         let made = self.desk.create_session(&params, Value::Null, wanted.session_id);
         let session = made.await?;
         let told = format!("session_id: {} ({})", session.id, session.language);
@@ -199,7 +200,7 @@ impl Caller {
                 progress: None,
             };
             // Whoever has run nothing says what it would say if it had.
-            let tried = asker.fresh(language, String::new(), seconds(None)?).await;
+            let tried = asker.run(params(language, seconds(None)?, None), String::new()).await;
             runtimes.push(runtime(language, tried));
         }
         let lines = runtimes.iter().map(|one| match &one.problem {
@@ -207,7 +208,8 @@ impl Caller {
             None => {
                 let (version, backend) = (one.version.as_deref(), one.backend.as_deref());
                 let version = version.unwrap_or("of unknown version");
-                format!("{} {version} on {}", one.language, backend.unwrap_or_default())
+                let backend = backend.unwrap_or_default();
+                format!("{} {version} on {backend}{}", one.language, told_images(&one.images))
             }
         });
         text::answer(listed(lines, "none"), &Runtimes { runtimes })
@@ -218,7 +220,7 @@ impl Caller {
         wanted: arguments::ValidateCode,
     ) -> Result<CallToolResult, Problem> {
         let language = wanted.language.unwrap_or_default();
-        let sandbox = self.desk.create(&params(language, seconds(None)?)).await?;
+        let sandbox = self.desk.create(&params(language, seconds(None)?, None)).await?;
         let params = CodeParams { sandbox, code: wanted.code };
         let client = &self.desk.connection().await?.client;
         let checked = client.request::<Validated>(VALIDATE, &params).await;
@@ -243,13 +245,15 @@ impl Caller {
 }
 
 /// A sandbox for somebody who reads what it prints, and may run for so long.
-fn params(language: RuntimeType, timeout: Duration) -> CreateParams {
+fn params(language: RuntimeType, timeout: Duration, image: Option<ImageChoice>) -> CreateParams {
     let fields = [
         ("timeout_seconds", json!(timeout.as_secs_f64())),
         ("stdout_max_bytes", json!(MAX_STDOUT_BYTES)),
         ("stderr_max_bytes", json!(MAX_STDERR_BYTES)),
     ];
-    let policy = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let image = image.map(|image| ("image", json!(image)));
+    let policy =
+        fields.into_iter().chain(image).map(|(name, value)| (name.to_owned(), value)).collect();
     CreateParams { language, policy, ..CreateParams::default() }
 }
 
@@ -275,6 +279,7 @@ fn runtime(language: RuntimeType, tried: Result<SandboxResult, Problem>) -> Runt
             language,
             available: result.success(),
             version: result.meta.language_version,
+            images: images(language, &result.meta.runtime),
             backend: Some(result.meta.runtime),
             isolation: result.meta.isolation,
             problem: result.error.map(|error| error.message),
@@ -285,9 +290,38 @@ fn runtime(language: RuntimeType, tried: Result<SandboxResult, Problem>) -> Runt
             version: None,
             backend: None,
             isolation: Vec::new(),
+            images: Vec::new(),
             problem: Some(problem.to_string()),
         },
     }
+}
+
+/// The images of a language, where the backend has any.
+fn images(language: RuntimeType, backend: &str) -> Vec<Image> {
+    let ours = [Backend::Wasm, Backend::Daemon].map(Backend::runtime_name).contains(&backend);
+    if !ours || language != RuntimeType::Python {
+        return Vec::new();
+    }
+    let image = |name: GuestImage| {
+        // A build without that image has none to tell about.
+        let packages = belljar::wasm::packages_in(language, name).ok()?;
+        let package = |package: Package| ImagePackage {
+            name: package.name,
+            version: package.version,
+            modules: package.modules,
+        };
+        Some(Image { name, packages: packages.into_iter().map(package).collect() })
+    };
+    GuestImage::ALL.into_iter().filter_map(image).collect()
+}
+
+fn told_images(images: &[Image]) -> String {
+    let told = |image: &Image| {
+        let packages = image.packages.iter().map(|it| format!("{} {}", it.name, it.version));
+        let packages: Vec<String> = packages.collect();
+        format!("\n  image {}: also {}", image.name, packages.join(", "))
+    };
+    images.iter().filter(|image| !image.packages.is_empty()).map(told).collect()
 }
 
 #[cfg(test)]

@@ -74,8 +74,9 @@ fn describe() -> Vec<Tool> {
             "run_python_code",
             "Run Python",
             "Runs Python in a fresh, isolated sandbox and gives back what it printed, or the \
-             traceback. Nothing is kept: no variables, no files. No network, no processes. For \
-             state across calls, use create_session and execute_code.",
+             traceback. Nothing is kept: no variables, no files. No network, no processes. numpy \
+             and pandas are there when the code imports them. For state across calls, use \
+             create_session and execute_code.",
             Effect::Adds,
         ),
         tool::<arguments::ExecuteCode, SandboxResult>(
@@ -152,7 +153,8 @@ fn describe() -> Vec<Tool> {
         tool::<arguments::Nothing, answers::Runtimes>(
             "list_runtimes",
             "List languages",
-            "Lists the languages that can be run, with version, backend and isolation.",
+            "Lists the languages that can be run, with version, backend and isolation, and what can be \
+             imported.",
             Effect::Looks,
         ),
         tool::<arguments::ValidateCode, answers::Valid>(

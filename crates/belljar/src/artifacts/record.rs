@@ -292,7 +292,7 @@ mod tests {
         let shown: Vec<String> = [
             String::new(),
             "[]".to_owned(),
-            good[..good.len() / 2].to_owned(),
+            good[..good.floor_char_boundary(good.len() / 2)].to_owned(),
             good.replace("\"version\": 1", "\"version\": 9"),
             good.replace("\"language\": \"python\"", "\"language\": \"cobol\""),
             good.replace("\"success\": false", "\"success\": true"),

@@ -160,6 +160,7 @@ impl Session {
         let snapshot = sandbox.snapshot(Files::Without)?;
         snapshot.write_with(&self.dir.join(STATE_FILE), self.durability)?;
         self.record.cells_run += cells;
+        self.record.image = snapshot.image();
         self.note(sandbox.pending_calls())
     }
 

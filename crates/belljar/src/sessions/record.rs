@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use belljar_core::units::format_bytes;
-use belljar_core::{RuntimeType, ToolCall, limits};
+use belljar_core::{GuestImage, RuntimeType, ToolCall, limits};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +45,9 @@ pub struct SessionRecord {
     pub id: String,
     /// Its language.
     pub language: RuntimeType,
+    /// The image of its interpreter, once something has run.
+    #[serde(default, skip_serializing_if = "GuestImage::is_plain")]
+    pub image: GuestImage,
     /// When it was made, in seconds since 1970.
     pub created_unix: u64,
     /// When it was used last.
@@ -73,6 +76,7 @@ impl SessionRecord {
             version: VERSION,
             id: id.to_owned(),
             language,
+            image: GuestImage::Plain,
             created_unix: now,
             last_used_unix: now,
             cells_run: 0,

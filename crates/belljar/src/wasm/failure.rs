@@ -30,6 +30,13 @@ pub(crate) fn failure(error: EngineError) -> SandboxError {
             None,
         )
         .into(),
+        EngineError::MemoryTooLarge { most, .. } => PolicyValidationError::single(
+            "memory_bytes",
+            format!("must be at most {most} with this image, which itself takes up the rest"),
+            None,
+        )
+        .into(),
+        EngineError::NotCompiled(image) => SandboxError::ImageMissing { image },
         EngineError::RequestTooLarge { .. } => SandboxError::Source { problem, hint: None },
         EngineError::NotWaiting => SandboxError::NotSuspended,
         EngineError::Io(_) | EngineError::Lost => {

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use belljar_core::{ResolvedPolicy, SandboxError, SandboxExecutionError, SandboxResult, Survives};
+use belljar_core::{
+    GuestImage, ResolvedPolicy, SandboxError, SandboxExecutionError, SandboxResult, Survives,
+};
 use belljar_host::{CallHost, CancelHandle, LineSink};
 use belljar_wasm::{
     Cell, CommandGuest, EngineError, Grant, Interpreter, Limits, Mount, Overlay, Quota, Ran, Setup,
@@ -12,8 +14,8 @@ use belljar_wasm::{
 };
 
 use super::failure::failure;
-use super::guests;
 use super::report::{Execution, report};
+use super::{guests, image};
 use crate::factory::SandboxConfig;
 use crate::import_guard::{self, Asked};
 use crate::logging::SandboxLogger;
@@ -108,7 +110,8 @@ impl Default for RunOptions<'_> {
 }
 
 impl WasmHost {
-    /// Loads the plan's interpreter and opens its directories.
+    /// Loads the plan's interpreter and opens its directories. The image is the one that the policy
+    /// names; without a name it is the plain one.
     ///
     /// # Errors
     /// When the interpreter is missing or broken, or a directory cannot be opened.
@@ -117,9 +120,20 @@ impl WasmHost {
         cache_dir: &Path,
         cancel: CancelHandle,
     ) -> Result<Self, SandboxError> {
+        let image = image::fixed(&plan).unwrap_or_default();
+        Self::with_image(plan, image, cache_dir, cancel)
+    }
+
+    pub(super) fn with_image(
+        plan: LaunchPlan,
+        image: GuestImage,
+        cache_dir: &Path,
+        cancel: CancelHandle,
+    ) -> Result<Self, SandboxError> {
         let guest = match &plan.guest {
             Guest::Embedded => {
-                LoadedGuest::Embedded(guests::embedded(plan.language, cache_dir).map_err(failure)?)
+                let guest = guests::embedded(plan.language, image, cache_dir);
+                LoadedGuest::Embedded(guest.map_err(failure)?)
             }
             Guest::File(path) | Guest::Program(path) | Guest::Daemon(path) => {
                 LoadedGuest::Command(guests::command(path, cache_dir).map_err(failure)?)
@@ -158,6 +172,11 @@ impl WasmHost {
             LoadedGuest::Embedded(guest) => Some(guest),
             LoadedGuest::Command(_) => None,
         }
+    }
+
+    /// The image that runs here.
+    pub(super) fn image(&self) -> GuestImage {
+        self.interpreter().map(|guest| guest.image()).unwrap_or_default()
     }
 
     pub(super) fn policy(&self) -> &ResolvedPolicy {

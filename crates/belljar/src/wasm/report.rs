@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use belljar_core::{Backend, Meta, Outcome, SandboxResult, StateAfter, Stop, ToolUsage};
+use belljar_core::{
+    Backend, Meta, Outcome, RuntimeType, SandboxResult, StateAfter, Stop, ToolUsage,
+};
 use belljar_wasm::{Ran, Traces};
 
 use super::host::WasmHost;
+use super::image;
 use super::outcome::judge;
 use crate::execution_id;
 use crate::logging::{SandboxLogger, SecurityEvent};
@@ -35,7 +38,7 @@ pub(super) fn report(
     logger: &SandboxLogger,
 ) -> SandboxResult {
     let Execution { ran, traces, elapsed, session } = execution;
-    let verdict = verdict(host, &ran, &traces, elapsed);
+    let verdict = with_hint(verdict(host, &ran, &traces, elapsed), host, session.is_some());
     log_events(logger, &verdict, &traces);
     let policy = host.policy();
     let stdout = traces.stdout.finish();
@@ -51,6 +54,7 @@ pub(super) fn report(
         tools: ToolUsage { depth: host.tools().depth(), ..ran.tools },
         resource_limits: policy.resource_limits(),
         isolation: ISOLATION.map(str::to_owned).to_vec(),
+        image: Some(host.image()).filter(|image| !image.is_plain()),
         ..Meta::default()
     };
     let mut result = SandboxResult::new(verdict.outcome, meta);
@@ -74,6 +78,18 @@ fn verdict(host: &WasmHost, ran: &Ran, traces: &Traces, elapsed: Duration) -> Ve
     } else {
         Verdict::ended(Outcome::Stopped(Stop::Suspended, None))
     }
+}
+
+/// An import that another image would not have refused says so.
+fn with_hint(mut verdict: Verdict, host: &WasmHost, in_session: bool) -> Verdict {
+    let is_ours = host.interpreter().is_some() && host.plan().language == RuntimeType::Python;
+    if let Outcome::Raised(error) = &verdict.outcome
+        && is_ours
+        && host.image().is_plain()
+    {
+        verdict.notice = image::hint(error, in_session);
+    }
+    verdict
 }
 
 fn log_events(logger: &SandboxLogger, verdict: &Verdict, traces: &Traces) {

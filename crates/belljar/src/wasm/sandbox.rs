@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use belljar_core::{
-    ExecutionPolicy, GuestError, RuntimeType, SandboxError, SandboxResult, ToolAnswer, ToolCall,
+    ExecutionPolicy, GuestError, GuestImage, RuntimeType, SandboxError, SandboxResult, ToolAnswer,
+    ToolCall,
 };
 use belljar_host::{Completions, Variable};
 
 use super::fork_directories::{ForkDirectories, ForkDirectory};
 use super::host::{DEFAULT_CODE_NAME, Links, RunOptions, WasmHost, run_examined};
+use super::image::{self, Search};
 use super::session::Session;
 use crate::CancelHandle;
 use crate::factory::SandboxConfig;
@@ -58,13 +60,38 @@ pub struct WasmSandbox<L> {
     session_id: Option<String>,
     links: Links,
     cancel: CancelHandle,
-    host: Option<WasmHost>,
+    hosts: Hosts,
     session: Option<Session>,
+    /// The context of a session that has run nothing yet: its first cell may choose its image.
+    undecided: Option<serde_json::Value>,
     /// Given up when the sandbox is: the workspace of a fork.
     own_workspace: Option<ForkDirectory>,
     /// For its forks.
     fork_directories: Arc<ForkDirectories>,
     language: PhantomData<L>,
+}
+
+/// One for each image, loaded when it is first needed.
+#[derive(Default)]
+struct Hosts {
+    plain: Option<WasmHost>,
+    data: Option<WasmHost>,
+}
+
+impl Hosts {
+    const fn of(&self, image: GuestImage) -> Option<&WasmHost> {
+        match image {
+            GuestImage::Plain => self.plain.as_ref(),
+            GuestImage::Data => self.data.as_ref(),
+        }
+    }
+
+    const fn place(&mut self, image: GuestImage) -> &mut Option<WasmHost> {
+        match image {
+            GuestImage::Plain => &mut self.plain,
+            GuestImage::Data => &mut self.data,
+        }
+    }
 }
 
 impl<L: Language> WasmSandbox<L> {
@@ -103,8 +130,9 @@ impl<L: Language> WasmSandbox<L> {
             session_id: config.session_id.clone(),
             links: Links::of(config),
             cancel: CancelHandle::default(),
-            host: None,
+            hosts: Hosts::default(),
             session: None,
+            undecided: None,
             own_workspace: None,
             fork_directories: Arc::default(),
             language: PhantomData,
@@ -134,9 +162,11 @@ impl<L: Language> WasmSandbox<L> {
         let result = match self.blocked(code, None) {
             Some(blocked) => blocked,
             None => {
-                let host =
-                    load(&mut self.host, &self.plan, &self.cache_dir, &self.cancel, &self.links)?;
-                run_examined(code, host, options, &self.base.logger)?
+                let search =
+                    if options.inject_setup { Search::Everywhere } else { Search::ImageOnly };
+                let logger = self.base.logger.clone();
+                let host = self.load_image(image::for_code(&self.plan, code, search))?;
+                run_examined(code, host, options, &logger)?
             }
         };
         self.log_execution_metrics(&result);
@@ -154,15 +184,59 @@ impl<L: Language> WasmSandbox<L> {
     /// # Errors
     /// When it is missing or broken.
     pub fn load(&mut self) -> Result<(), SandboxError> {
-        load(&mut self.host, &self.plan, &self.cache_dir, &self.cancel, &self.links).map(drop)
+        self.load_image(self.usual_image()).map(drop)
+    }
+
+    /// The image of what names none: the policy's, or the plain one.
+    fn usual_image(&self) -> GuestImage {
+        image::fixed(&self.plan).unwrap_or_default()
+    }
+
+    fn load_image(&mut self, image: GuestImage) -> Result<&WasmHost, SandboxError> {
+        let place = self.hosts.place(image);
+        if place.is_none() {
+            let (plan, cancel) = (self.plan.clone(), self.cancel.clone());
+            let loaded = WasmHost::with_image(plan, image, &self.cache_dir, cancel)?;
+            *place = Some(loaded.linked(self.links.clone()));
+        }
+        place.as_ref().ok_or_else(|| SandboxError::Internal {
+            problem: "the interpreter was not loaded".to_owned(),
+            survives: belljar_core::Survives::NothingWasRun,
+        })
+    }
+
+    /// A session that has run nothing yet begins anew where its first cell finds what it imports.
+    /// Nobody has seen the other: it held nothing but its context.
+    fn settle_image(&mut self, code: &str) -> Result<(), SandboxError> {
+        let Some(context) = self.undecided.take() else { return Ok(()) };
+        let image = image::for_code(&self.plan, code, Search::Everywhere);
+        let begun = match image {
+            GuestImage::Plain => Ok(()),
+            GuestImage::Data => self.begin(image, &context),
+        };
+        if begun.is_err() {
+            self.undecided = Some(context);
+        }
+        begun
+    }
+
+    fn begin(
+        &mut self,
+        image: GuestImage,
+        context: &serde_json::Value,
+    ) -> Result<(), SandboxError> {
+        let id = self.session_id.clone();
+        self.session = Some(Session::begin(self.load_image(image)?, id, context)?);
+        Ok(())
     }
 
     /// The session and what it needs to run.
     fn session(&mut self, wanted: &str) -> Result<(&mut Session, &WasmHost), SandboxError> {
-        match (&mut self.session, &self.host) {
-            (Some(session), Some(host)) => Ok((session, host)),
-            _ => Err(SandboxError::NotInSession { wanted: wanted.to_owned() }),
-        }
+        let found = self.session.as_mut().and_then(|session| {
+            let host = self.hosts.of(session.image())?;
+            Some((session, host))
+        });
+        found.ok_or_else(|| SandboxError::NotInSession { wanted: wanted.to_owned() })
     }
 
     fn fork_as(
@@ -175,7 +249,7 @@ impl<L: Language> WasmSandbox<L> {
         let workspace = self.fork_directories.take()?;
         workspace_files::copy(&self.base.workspace, workspace.path())?;
         let mut fork = Self { links, session_id: id.clone(), ..self.beside(workspace) };
-        let host = load(&mut fork.host, &fork.plan, &fork.cache_dir, &fork.cancel, &fork.links)?;
+        let host = fork.load_image(frozen.interpreter().image())?;
         fork.session = Some(Session::continue_from(host, id, &frozen, cells)?);
         Ok(Box::new(fork))
     }
@@ -196,30 +270,14 @@ impl<L: Language> WasmSandbox<L> {
             session_id: self.session_id.clone(),
             links: self.links.clone(),
             cancel: CancelHandle::default(),
-            host: None,
+            hosts: Hosts::default(),
             session: None,
+            undecided: None,
             own_workspace: Some(workspace),
             fork_directories: Arc::clone(&self.fork_directories),
             language: PhantomData,
         }
     }
-}
-
-fn load<'a>(
-    host: &'a mut Option<WasmHost>,
-    plan: &LaunchPlan,
-    cache_dir: &std::path::Path,
-    cancel: &CancelHandle,
-    links: &Links,
-) -> Result<&'a WasmHost, SandboxError> {
-    if host.is_none() {
-        let loaded = WasmHost::new(plan.clone(), cache_dir, cancel.clone())?;
-        *host = Some(loaded.linked(links.clone()));
-    }
-    host.as_ref().ok_or_else(|| SandboxError::Internal {
-        problem: "the interpreter was not loaded".to_owned(),
-        survives: belljar_core::Survives::NothingWasRun,
-    })
 }
 
 impl<L: Language> Sandbox for WasmSandbox<L> {
@@ -243,6 +301,7 @@ impl<L: Language> Sandbox for WasmSandbox<L> {
         let result = match self.blocked(code, Some(self.session_id())) {
             Some(blocked) => blocked,
             None => {
+                self.settle_image(code)?;
                 let (session, host) = self.session("an execution")?;
                 session.execute(host, code, name.as_deref(), &logger)?
             }
@@ -259,7 +318,8 @@ impl<L: Language> Sandbox for WasmSandbox<L> {
 
     fn check_code(&mut self, code: &str) -> Result<Option<GuestError>, SandboxError> {
         check_source(code)?;
-        load(&mut self.host, &self.plan, &self.cache_dir, &self.cancel, &self.links)?.check(code)
+        // Every image has the same grammar.
+        self.load_image(self.usual_image())?.check(code)
     }
 
     fn cancel_handle(&self) -> CancelHandle {
@@ -267,8 +327,8 @@ impl<L: Language> Sandbox for WasmSandbox<L> {
     }
 
     fn initialize(&mut self, context: serde_json::Value) -> Result<(), SandboxError> {
-        let host = load(&mut self.host, &self.plan, &self.cache_dir, &self.cancel, &self.links)?;
-        self.session = Some(Session::begin(host, self.session_id.clone(), &context)?);
+        self.begin(self.usual_image(), &context)?;
+        self.undecided = image::fixed(&self.plan).is_none().then_some(context);
         Ok(())
     }
 
@@ -318,11 +378,22 @@ impl<L: Language> Sandbox for WasmSandbox<L> {
                 hint: Some(format!("restore it with the language {language}")),
             });
         }
-        let host = load(&mut self.host, &self.plan, &self.cache_dir, &self.cancel, &self.links)?;
+        let image = snapshot.image();
+        let choice = self.plan.policy.image();
+        if !choice.allows(image) {
+            return Err(SandboxError::Snapshot {
+                path: None,
+                problem: format!("it is of a session with the image {image}, not {choice}"),
+                hint: Some(format!("restore it with the image {image}, or name none")),
+            });
+        }
+        self.load_image(image)?;
         // Files first: descriptors of the session are opened again.
         snapshot.unpack_files(&self.base.workspace, &self.plan.policy)?;
         let (id, cells) = (self.session_id.clone(), snapshot.facts.cells);
+        let host = self.load_image(image)?;
         self.session = Some(Session::continue_from(host, id, &snapshot.frozen, cells)?);
+        self.undecided = None;
         Ok(())
     }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use belljar_core::{
-    SandboxError, SandboxExecutionError, SandboxResult, StateAfter, Survives, ToolAnswer, ToolCall,
+    GuestImage, SandboxError, SandboxExecutionError, SandboxResult, StateAfter, Survives,
+    ToolAnswer, ToolCall,
 };
 use belljar_host::{CellEnd, Completions, Variable};
 use belljar_wasm::{CallEnd, Cell, EngineError, Frozen, Limits, Live, Point, Ran};
@@ -67,6 +68,11 @@ impl Session {
     ) -> Result<Self, SandboxError> {
         let live = frozen.thaw(host.setup(Lifetime::Session)).map_err(failure)?;
         Ok(Self { live, id, cells, arrival: Some(Arrival::Saved) })
+    }
+
+    /// The image its interpreter has.
+    pub(super) fn image(&self) -> GuestImage {
+        self.live.image()
     }
 
     pub(super) fn id(&self) -> Option<&str> {

@@ -112,6 +112,8 @@ class Meta(_Part):
     state: Optional[Literal["kept", "rolled_back", "lost"]] = None
     """What became of the session's state; None outside sessions."""
     fallback_from: Optional[str] = None
+    image: Optional[Literal["plain", "data"]] = None
+    """The image of the interpreter, where it is not the plain one."""
     tools: ToolUsage = Field(default_factory=ToolUsage)
 
 

@@ -99,6 +99,8 @@ class ExecutionPolicy(BaseModel):
     """A fixed clock and seeded randomness."""
     block_imports: list[str] = Field(default_factory=list, strict=False)
     """Modules whose import is refused before the code runs."""
+    image: Literal["auto", "plain", "data"] = "auto"
+    """What Python has in it: `data` is with numpy and pandas; `auto` has what the code imports."""
 
     _preset: Preset = PrivateAttr(default="strict")
 

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use belljar::RuntimeType;
 use belljar::core::limits::{MAX_FUEL_BUDGET, MAX_TIMEOUT_SECONDS};
 use belljar::core::protocol::methods::CreateParams;
+use belljar::{ImageChoice, RuntimeType};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::E2b;
 use super::place::{self, HOME};
 use super::record::{self, Context};
 use super::registry::{Sandbox, random};
+use super::{DATA_TEMPLATE, E2b};
 use crate::desk::{Desk, Problem, Session, Wanted, problem};
 
 /// Contexts of one sandbox.
@@ -235,7 +235,7 @@ impl E2b {
             language: context.language,
             session: Some(context.session.clone()),
             workspace: Some(self.home_in_worker(&record)),
-            policy: self.policy(&record.env),
+            policy: self.policy(&record.env, image(&record.template, context.language)),
             stream: true,
             ..CreateParams::default()
         }
@@ -252,7 +252,7 @@ impl E2b {
     }
 
     /// What code in contexts may do: its client decides for how long.
-    fn policy(&self, env: &BTreeMap<String, String>) -> Map<String, Value> {
+    fn policy(&self, env: &BTreeMap<String, String>, image: ImageChoice) -> Map<String, Value> {
         let limits = &self.hub.limits;
         let mut all = BTreeMap::from([("HOME".to_owned(), HOME.to_owned())]);
         all.insert("USER".to_owned(), "user".to_owned());
@@ -266,8 +266,17 @@ impl E2b {
             "memory_bytes": limits.e2b_code_memory_bytes,
             "workspace_max_bytes": limits.e2b_disk_bytes,
             "workspace_max_files": MAX_FILES,
+            "image": image,
         });
         policy.as_object().cloned().unwrap_or_default()
+    }
+}
+
+/// What a template's contexts have in them.
+fn image(template: &str, language: RuntimeType) -> ImageChoice {
+    match language {
+        RuntimeType::Python if template == DATA_TEMPLATE => ImageChoice::Data,
+        RuntimeType::Python | RuntimeType::Javascript => ImageChoice::Auto,
     }
 }
 

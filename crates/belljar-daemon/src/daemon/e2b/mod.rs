@@ -63,8 +63,11 @@ pub(super) const IDLE_CONNECTION: Duration = Duration::from_secs(90);
 /// A context that nobody has used for so long is on disk only.
 const CONTEXT_IDLE: Duration = Duration::from_secs(120);
 
-/// Templates that every client of E2B names.
-const OWN_TEMPLATES: [&str; 2] = ["code-interpreter-v1", "base"];
+/// Templates that every client of E2B may name.
+const OWN_TEMPLATES: [&str; 3] = ["code-interpreter-v1", "base", DATA_TEMPLATE];
+
+/// The template whose Python has numpy and pandas from the beginning.
+const DATA_TEMPLATE: &str = "data";
 
 /// How E2B's clients are served.
 #[derive(Debug, Clone)]

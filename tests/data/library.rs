@@ -1,0 +1,63 @@
+//! What people do with it: files, tables, plots.
+
+use belljar::Status;
+use serde_json::json;
+use support::{Cells, Expect, Jar};
+
+#[test]
+fn files_of_every_kind_go_in_and_out() {
+    let jar = Jar::new();
+    jar.write("in.csv", "city,month,degrees\nOslo,1,-4\nOslo,7,17\nRome,1,8\nRome,7,26\n");
+    let code = "import numpy as np, pandas as pd
+frame = pd.read_csv('in.csv')
+means = frame.groupby('city').degrees.mean()
+means.to_csv('out.csv'); frame.to_json('out.json', orient='records'); frame.to_excel('out.xlsx')
+np.save('out.npy', frame.degrees.to_numpy())
+back = pd.read_excel('out.xlsx', index_col=0)
+[means.to_dict(), back.equals(frame), int(np.load('out.npy').sum()), len(pd.read_json('out.json'))]";
+    let result = jar.run(code);
+    result.gave(json!([{"Oslo": 6.5, "Rome": 17.0}, true, 47, 4]));
+    result.changed(&["out.csv", "out.json", "out.npy", "out.xlsx"], &[], &[]);
+    assert_eq!(jar.read("out.csv"), "city,degrees\nOslo,6.5\nRome,17.0\n");
+}
+
+#[test]
+fn a_table_and_a_figure_are_shown() {
+    let jar = Jar::new();
+    let mut session = jar.session();
+    let table = session.run("import pandas as pd\nframe = pd.DataFrame({'a': [1, 2]})\nframe");
+    table.kept(Status::Ok);
+    let shown = table.result.expect("a value");
+    assert!(shown.mime["text/html"].contains("<table"), "{shown:?}");
+    let figure = session.run("import belljar_plot as plt\nplt.bar(['a', 'b'], [1, 2])\nplt.show()");
+    figure.kept(Status::Ok);
+    let shown = figure.result.expect("a value");
+    assert!(shown.mime["image/png"].starts_with("iVBOR"), "{:?}", shown.mime.keys());
+    assert!(shown.mime["image/svg+xml"].contains("<svg"));
+    session.run("frame.plot(kind='bar')").kept(Status::Ok);
+}
+
+#[test]
+fn integers_are_as_wide_as_natively_and_warnings_are_there() {
+    let code = "import numpy as np, warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter('always')
+    quotient = np.array([1.0]) / np.array([0.0])
+[str(np.arange(3).dtype), int(np.array([2**31]).sum() * 4), str(quotient[0]), [str(w.message) for w in caught]]";
+    Jar::new().run(code).gave(json!([
+        "int64",
+        8_589_934_592_u64,
+        "inf",
+        ["divide by zero encountered in divide"]
+    ]));
+}
+
+#[test]
+fn time_zones_and_small_packages_are_there() {
+    let code = "import pandas as pd, yaml, tabulate, dateutil.parser
+noon = pd.Timestamp('2024-07-01 12:00', tz='America/New_York').tz_convert('Asia/Tokyo')
+[str(noon), yaml.safe_load('a: 1'), tabulate.tabulate([[1, 2]], tablefmt='plain'),
+ str(dateutil.parser.parse('3 Feb 2024').date())]";
+    let expected = json!(["2024-07-02 01:00:00+09:00", {"a": 1}, "1  2", "2024-02-03"]);
+    Jar::new().run(code).gave(expected);
+}
