@@ -48,6 +48,13 @@ struct Built {
 }
 
 impl Guest {
+    fn language(self) -> &'static str {
+        match self {
+            Guest::Python | Guest::PythonData => "python",
+            Guest::Javascript => "javascript",
+        }
+    }
+
     /// The interpreter, as a component.
     fn interpreter(self) -> &'static str {
         match self {

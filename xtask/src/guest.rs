@@ -79,13 +79,6 @@ pub fn check_all() -> anyhow::Result<()> {
 }
 
 impl Guest {
-    pub fn language(self) -> &'static str {
-        match self {
-            Guest::Python | Guest::PythonData => "python",
-            Guest::Javascript => "javascript",
-        }
-    }
-
     /// What its folder and its files are called.
     pub fn name(self) -> &'static str {
         match self {
