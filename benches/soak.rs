@@ -1,5 +1,5 @@
-//! `cargo bench --bench soak`: ten minutes of everything through the daemon, or as many as are
-//! given: `cargo bench --bench soak -- 30`. Fails when it holds more at the end than early on.
+//! `cargo bench --workspace --bench soak`: ten minutes of everything through the daemon, or as many as are
+//! given: the same with `-- 30`. Fails when it holds more at the end than early on.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 use std::process::ExitCode;

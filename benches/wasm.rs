@@ -1,4 +1,4 @@
-//! `cargo bench`: the same table as `belljar bench`.
+//! `cargo bench --workspace --bench wasm`: the same table as `belljar bench`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 use belljar::Home;

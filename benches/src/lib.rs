@@ -1,6 +1,6 @@
 //! What Belljar costs, as ratios against the same work done by what this machine has.
 //!
-//! `belljar bench` and `cargo bench` both print [`Report`]. Nothing here asserts: machines are
+//! `belljar bench` and `cargo bench --workspace` both print [`Report`]. Nothing here asserts: machines are
 //! noisy, and a number only means something next to another one from the same run.
 
 mod compare;

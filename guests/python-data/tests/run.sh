@@ -2,7 +2,7 @@
 # Runs numpy's or pandas' own tests in the guest: run.sh numpy|pandas [FILE…]
 # Runs one of the scripts beside this: run.sh smoke|hostile|speed
 #
-# FILE is a path as in the package, such as numpy/lib/tests/test_format.py. JOBS files run at once
+# FILE is a path as in the package, such as numpy/lib/tests/test_format.py. JOBS processes run at once
 # (1 unless said otherwise). Builds what is needed first; see ../build.sh.
 set -euo pipefail
 
