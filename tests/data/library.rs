@@ -21,6 +21,16 @@ back = pd.read_excel('out.xlsx', index_col=0)
     assert_eq!(jar.read("out.csv"), "city,degrees\nOslo,6.5\nRome,17.0\n");
 }
 
+/// The script that the recipe's own tests run in the guest as a command, here in the shipped image.
+#[test]
+fn what_people_do_once_each() {
+    let script = include_str!("../../guests/python-data/tests/smoke.py");
+    let jar = Jar::new().with(|policy| policy.fuel_budget(1 << 40).memory_bytes(512_000_000));
+    let result = jar.run(script);
+    result.ended(Status::Ok, 0);
+    assert_eq!(result.stdout.lines().last(), Some("frames_are_kept_in_files"), "{}", result.stdout);
+}
+
 #[test]
 fn a_table_and_a_figure_are_shown() {
     let jar = Jar::new();

@@ -4,6 +4,7 @@ Prints a line for every part that held, and ends with 1 when one did not.
 """
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -546,7 +547,11 @@ def main():
             failures += 1
             print(f"{part.__name__} FAILS", flush=True)
             traceback.print_exc()
-    sys.exit(1 if failures else 0)
+    # Not sys.exit: threads of the packages may be at work still while the interpreter goes, and have
+    # brought it down when everything had been said.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1 if failures else 0)
 
 
 main()

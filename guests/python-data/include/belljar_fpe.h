@@ -124,17 +124,18 @@ static void belljar_look_at_scalar(int type, const char *name, size_t size, char
 
 #ifdef BELLJAR_FPE_CAST
 
-/* The range of a whole type as doubles: beyond it a cast is "invalid". */
-static void belljar_integer_range(int type, double *low, double *end) {
+/* What lies on either side of a whole type's range, as doubles: a cast of either is "invalid". */
+static void belljar_integer_range(int type, double *below, double *end) {
     switch (type) {
-        case NPY_BYTE: *low = -128.0, *end = 128.0; return;
-        case NPY_UBYTE: *low = 0.0, *end = 256.0; return;
-        case NPY_SHORT: *low = -32768.0, *end = 32768.0; return;
-        case NPY_USHORT: *low = 0.0, *end = 65536.0; return;
-        case NPY_INT: case NPY_LONG: *low = -2147483648.0, *end = 2147483648.0; return;
-        case NPY_UINT: case NPY_ULONG: *low = 0.0, *end = 4294967296.0; return;
-        case NPY_LONGLONG: *low = -9223372036854775808.0, *end = 9223372036854775808.0; return;
-        default: *low = 0.0, *end = 18446744073709551616.0; return;
+        case NPY_BYTE: *below = -129.0, *end = 128.0; return;
+        case NPY_UBYTE: *below = -1.0, *end = 256.0; return;
+        case NPY_SHORT: *below = -32769.0, *end = 32768.0; return;
+        case NPY_USHORT: *below = -1.0, *end = 65536.0; return;
+        case NPY_INT: case NPY_LONG: *below = -2147483649.0, *end = 2147483648.0; return;
+        case NPY_UINT: case NPY_ULONG: *below = -1.0, *end = 4294967296.0; return;
+        /* The next number below -2**63 that a double can be. */
+        case NPY_LONGLONG: *below = -9223372036854777856.0, *end = 9223372036854775808.0; return;
+        default: *below = -1.0, *end = 18446744073709551616.0; return;
     }
 }
 
@@ -149,28 +150,29 @@ static void belljar_look_at_cast(int from, int to, const char *src, npy_intp src
                 feraiseexcept(FE_OVERFLOW);
         return;
     }
-    double low, end;
+    double below, end;
     int wide = to == NPY_BYTE || to == NPY_UBYTE || to == NPY_SHORT || to == NPY_USHORT ? NPY_INT : to;
-    belljar_integer_range(wide, &low, &end);
-    if (wide == NPY_UINT || wide == NPY_ULONG) low = -9223372036854775808.0, end = 9223372036854775808.0;
+    /* Whole numbers without a sign and of 32 bits are reached through 64-bit ones. */
+    if (wide == NPY_UINT || wide == NPY_ULONG) wide = NPY_LONGLONG;
+    belljar_integer_range(wide, &below, &end);
     int invalid = 0;
     if (from == NPY_DOUBLE && src_stride == sizeof(double)) {
         /* The common case, in vectors: whether all are inside. */
-        const double *values = (const double *)src, least = low - 1.0;
+        const double *values = (const double *)src;
         uint64_t inside = 1;
-        for (npy_intp i = 0; i < n; i++) inside &= (uint64_t)(values[i] > least) & (uint64_t)(values[i] < end);
+        for (npy_intp i = 0; i < n; i++) inside &= (uint64_t)(values[i] > below) & (uint64_t)(values[i] < end);
         invalid = !inside;
     } else if (from == NPY_DOUBLE || from == NPY_CDOUBLE) {
         for (npy_intp i = 0; i < n; i++) {
             double value;
             memcpy(&value, src + i * src_stride, sizeof value);
-            invalid |= !(value > low - 1.0 && value < end);
+            invalid |= !(value > below && value < end);
         }
     } else if (from == NPY_FLOAT || from == NPY_CFLOAT) {
         for (npy_intp i = 0; i < n; i++) {
             float value;
             memcpy(&value, src + i * src_stride, sizeof value);
-            invalid |= !(value > low - 1.0 && value < end);
+            invalid |= !(value > below && value < end);
         }
     } else {
         (void)src_size;

@@ -60,6 +60,18 @@ def comparisons_agree_with_python():
             check(f"{compare.__name__} {kind}, with one", other.tolist(), [compare(x[1].item(), b) for b in y.tolist()])
 
 
+def columns_are_inserted_anywhere():
+    frame = pd.DataFrame({"a": [1, 2]})
+    frame.insert(0, "first", frame["a"])
+    frame.insert(1, "between", frame["a"] * 2)
+    frame.insert(3, "last", ["x", "y"])
+    frame.insert(2, "more", 0.5)
+    check("insert", frame.columns.tolist(), ["first", "between", "more", "a", "last"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check("smallest integer", int(np.array([-(2.0**63)]).astype(np.int64)[0]), -(2**63))
+
+
 def random_streams_are_the_same_everywhere():
     check("PCG64", np.random.default_rng(42).random(3).tolist(), [0.7739560485559633, 0.4388784397520523, 0.8585979199113825])
     check("integers", np.random.default_rng(42).integers(0, 100, 5).tolist(), [8, 77, 65, 43, 43])
@@ -191,7 +203,7 @@ def refused(what, attempt, kind, words):
 
 CHECKS = [
     integers_have_64_bits, masks_are_heeded, comparisons_agree_with_python, random_streams_are_the_same_everywhere, floating_point_warns,
-    arrays_compute, arrays_are_kept_in_files, frames_compute, time_has_zones, frames_are_kept_in_files,
+    arrays_compute, arrays_are_kept_in_files, frames_compute, columns_are_inserted_anywhere, time_has_zones, frames_are_kept_in_files,
 ]  # fmt: skip
 for one in CHECKS:
     one()

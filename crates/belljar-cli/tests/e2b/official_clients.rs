@@ -21,7 +21,10 @@ fn done(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (said, complaint) = (text(&output.stdout), text(&output.stderr));
-    if output.status.success() { Ok(said) } else { Err(format!("{command:?}: {said}{complaint}")) }
+    match output.status.success() {
+        true => Ok(said),
+        false => Err(format!("{command:?}: {}\n{said}{complaint}", output.status)),
+    }
 }
 
 /// Python with E2B's packages, installed once per build directory; or why there is none.
