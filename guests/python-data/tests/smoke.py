@@ -66,6 +66,8 @@ def columns_are_inserted_anywhere():
     frame.insert(1, "between", frame["a"] * 2)
     frame.insert(3, "last", ["x", "y"])
     frame.insert(2, "more", 0.5)
+    both = pd.concat([frame, frame.assign(later=1)])
+    check("concat", [both.shape, int(both["a"].sum()), float(both["later"].sum())], [(4, 6), 6, 2.0])
     check("insert", frame.columns.tolist(), ["first", "between", "more", "a", "last"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
