@@ -50,6 +50,9 @@ pub struct Jar {
     tools: Tools,
 }
 
+/// Names an image for tests of Python on wasm that name none themselves.
+const IMAGE: &str = "BELLJAR_TEST_IMAGE";
+
 impl Default for Jar {
     fn default() -> Self {
         Self::new()
@@ -158,9 +161,13 @@ impl Jar {
     /// The configuration of this jar's sandboxes.
     #[must_use]
     pub fn config(&self) -> SandboxConfig {
+        let image = std::env::var(IMAGE).ok().map(|name| name.parse().expect("an image"));
+        let layer = match image {
+            Some(image) => self.layer.clone().image(image),
+            None => self.layer.clone(),
+        };
         SandboxConfig {
-            policy: ExecutionPolicy::build(self.preset, [self.layer.clone()])
-                .expect("a valid policy"),
+            policy: ExecutionPolicy::build(self.preset, [layer]).expect("a valid policy"),
             workspace: Some(self.workspace().to_owned()),
             home: Some(self.home.clone()),
             wasm_binary_path: self.wasm_binary_path.clone(),
