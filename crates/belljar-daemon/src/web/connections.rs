@@ -7,6 +7,7 @@ use axum::Router;
 use axum::body::Body;
 use hyper::Request;
 use hyper::body::Incoming;
+use hyper::header;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::heads::{Heads, Prompt};
+use super::leftover::Leftover;
 use super::stalled::Stalled;
 
 /// When none can be accepted, descriptors for example are used up, it may be better soon.
@@ -90,7 +92,14 @@ async fn connected(stream: TcpStream, router: Router, bounds: Bounds, end: Cance
     let service = service_fn(move |request: Request<Incoming>| {
         let (served, router) = (heads.begin(), router.clone());
         async move {
-            let answer = router.oneshot(request.map(Body::new)).await;
+            // Who asks before sending a body is told by the answer not to.
+            let asks_first = request.headers().contains_key(header::EXPECT);
+            let (parts, body) = request.into_parts();
+            let (body, leftover) = Leftover::of(Body::new(body));
+            let answer = router.oneshot(Request::from_parts(parts, body)).await;
+            if !asks_first {
+                leftover.discard().await;
+            }
             answer.map(|answer| answer.map(|body| served.with(body)))
         }
     });
@@ -109,5 +118,75 @@ async fn connected(stream: TcpStream, router: Router, bounds: Bounds, end: Cance
     };
     if let Err(error) = ended {
         tracing::debug!(target: "belljar", %error, "a connection has ended badly");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::StatusCode;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// A client of a server that refuses everything by its headers.
+    async fn client() -> TcpStream {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().fallback(|| async { StatusCode::UNAUTHORIZED });
+        let served = serve(listener, router, Bounds::default(), CancellationToken::new());
+        tokio::spawn(served);
+        TcpStream::connect(address).await.unwrap()
+    }
+
+    async fn head(client: &mut TcpStream, body_bytes: usize, more: &str) {
+        let head =
+            format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {body_bytes}\r\n{more}\r\n");
+        client.write_all(head.as_bytes()).await.unwrap();
+    }
+
+    /// The status of the next answer, none of which has a body.
+    async fn status(client: &mut TcpStream) -> String {
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            answer.push(client.read_u8().await.unwrap());
+        }
+        String::from_utf8(answer).unwrap().lines().next().unwrap().to_owned()
+    }
+
+    const REFUSED: &str = "HTTP/1.1 401 Unauthorized";
+
+    #[tokio::test]
+    async fn who_still_writes_when_refused_hears_why_and_may_ask_again() {
+        let mut client = client().await;
+        for _ in 0..2 {
+            head(&mut client, 100_000, "").await;
+            for _ in 0..10 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                client.write_all(&[b'x'; 10_000]).await.unwrap();
+            }
+            assert_eq!(status(&mut client).await, REFUSED);
+        }
+    }
+
+    #[tokio::test]
+    async fn who_writes_without_end_is_cut_off() {
+        let mut client = client().await;
+        head(&mut client, usize::MAX / 4, "").await;
+        let flood = async { while client.write_all(&[b'x'; 65_536]).await.is_ok() {} };
+        timeout(Duration::from_secs(30), flood).await.expect("an end");
+    }
+
+    #[tokio::test]
+    async fn who_sends_nothing_of_what_was_promised_is_answered_all_the_same() {
+        let mut client = client().await;
+        head(&mut client, 10, "").await;
+        assert_eq!(status(&mut client).await, REFUSED);
+    }
+
+    #[tokio::test]
+    async fn who_asks_first_is_not_told_to_go_on() {
+        let mut client = client().await;
+        head(&mut client, 10, "expect: 100-continue\r\n").await;
+        assert_eq!(status(&mut client).await, REFUSED);
     }
 }

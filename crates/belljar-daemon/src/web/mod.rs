@@ -2,5 +2,6 @@
 
 pub(crate) mod connections;
 mod heads;
+mod leftover;
 pub(crate) mod stalled;
 pub(crate) mod token;
