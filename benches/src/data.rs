@@ -1,4 +1,5 @@
-//! The data image: numpy and pandas in a fresh sandbox, against the native wheels on one thread.
+//! The data image: numpy, pandas and matplotlib in a fresh sandbox, against the native wheels on one
+//! thread.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,9 +16,27 @@ use crate::{BenchError, Report, Row, Settings};
 /// Names a Python that has the native wheels, where `python3` has none.
 const PYTHON: &str = "BELLJAR_BENCH_PYTHON";
 
-const WHAT: &str = "data: fresh, import numpy and pandas, sum";
-const SUM: &str = "import numpy as np, pandas as pd
-print(pd.DataFrame({\"a\": np.arange(10)}).a.sum())";
+/// What a fresh sandbox does, from its start to its end; and the package that the native one needs.
+const FRESH: [(&str, &str, &str); 2] = [
+    (
+        "data: fresh, import numpy and pandas, sum",
+        "import numpy as np, pandas as pd
+print(pd.DataFrame({\"a\": np.arange(10)}).a.sum())",
+        "pandas",
+    ),
+    (
+        "data: fresh, import matplotlib, a figure as PNG",
+        "import io, matplotlib
+matplotlib.use('agg')
+import matplotlib.pyplot as plt
+plt.plot([1, 4, 9], label='squares')
+plt.title('Squares')
+plt.legend()
+plt.savefig(io.BytesIO(), format='png')
+plt.close()",
+        "matplotlib",
+    ),
+];
 const OPERATIONS: &str = include_str!("data.py");
 
 /// Room for the arrays and their copies.
@@ -33,12 +52,16 @@ pub fn measure(settings: &Settings, report: &mut Report) -> Result<(), BenchErro
     let workspace = tempfile::tempdir()?;
     let mut sandbox = sandbox(settings, workspace.path().to_owned())?;
     let rounds = if settings.quick { 30 } else { 500 };
-    let times = sample(rounds, || succeed(sandbox.execute(SUM)?))?;
-    let row = Row::new(WHAT, times.p50(), "ms").p99(times.p99());
-    report.push(match &wheels {
-        Some(wheels) => row.against("python3 -c", wheels.start(rounds / 30 + 3)?),
-        None => row,
-    });
+    for (what, code, package) in FRESH {
+        let times = sample(rounds, || succeed(sandbox.execute(code)?))?;
+        let row = Row::new(what, times.p50(), "ms").p99(times.p99());
+        report.push(match &wheels {
+            Some(wheels) if wheels.have(package) => {
+                row.against("python3 -c", wheels.start(code, rounds / 30 + 3)?)
+            }
+            Some(_) | None => row,
+        });
+    }
     let result = sandbox.execute(OPERATIONS)?;
     let ours = parse(&result.stdout, &result.stderr)?;
     let theirs = wheels.map(|wheels| wheels.operations()).transpose()?.unwrap_or_default();
@@ -96,14 +119,16 @@ impl Wheels {
     fn find() -> Result<Self, String> {
         let python = std::env::var_os(PYTHON).map_or_else(|| "python3".into(), PathBuf::from);
         let wheels = Self { python };
-        let tried = wheels.command("import numpy, pandas").output();
-        match tried {
-            Ok(output) if output.status.success() => Ok(wheels),
-            Ok(_) | Err(_) => {
-                let name = wheels.python.display();
-                Err(format!("{name} has no numpy and pandas; name one that has with {PYTHON}"))
-            }
+        if wheels.have("numpy, pandas") {
+            return Ok(wheels);
         }
+        let name = wheels.python.display();
+        Err(format!("{name} has no numpy and pandas; name one that has with {PYTHON}"))
+    }
+
+    fn have(&self, packages: &str) -> bool {
+        let tried = self.command(&format!("import {packages}")).output();
+        tried.is_ok_and(|output| output.status.success())
     }
 
     /// On one thread, as a sandbox is.
@@ -116,10 +141,10 @@ impl Wheels {
         command
     }
 
-    fn start(&self, rounds: usize) -> Result<f64, BenchError> {
+    fn start(&self, code: &str, rounds: usize) -> Result<f64, BenchError> {
         let mut times = Times::default();
         for _ in 0..rounds {
-            times.push(time_process(&mut self.command(SUM))?);
+            times.push(time_process(&mut self.command(code))?);
         }
         Ok(times.p50())
     }

@@ -1,5 +1,5 @@
-# Reads a table, groups it, writes what came of it, and shows a chart: its last line is the figure.
-import belljar_plot as plt
+# Reads a table, groups it, writes what came of it, and shows a chart.
+import matplotlib.pyplot as plt
 import pandas as pd
 
 sales = pd.read_csv("sales.csv", parse_dates=["month"])

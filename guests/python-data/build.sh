@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the CPython guest with numpy and pandas into guests/build/out/python-data/: python-data.wasm,
+# Builds the CPython guest with numpy, pandas and matplotlib into guests/build/out/python-data/: python-data.wasm,
 # stdlib.zip, build-info.json.
 #
 #   build.sh           build what is not built yet; the CPython guest first
@@ -21,6 +21,7 @@ set -euo pipefail
 . "$DATA_RECIPE_DIR/sources.sh"
 . "$DATA_RECIPE_DIR/numpy.sh"
 . "$DATA_RECIPE_DIR/pandas.sh"
+. "$DATA_RECIPE_DIR/plots.sh"
 . "$DATA_RECIPE_DIR/link.sh"
 . "$DATA_RECIPE_DIR/finish.sh"
 
@@ -45,6 +46,7 @@ build_data() {
     unpack_data_sources
     build_numpy
     build_pandas
+    build_plots
     link_data
     finish_data
 }

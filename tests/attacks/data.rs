@@ -4,6 +4,7 @@ use std::sync::Once;
 use std::time::Duration;
 
 use belljar::{ImageChoice, SandboxResult, Status};
+use serde_json::json;
 use support::{Cells, Expect, Jar, attack, attacked, exclusive, permitted};
 
 fn jar() -> Jar {
@@ -58,6 +59,20 @@ fn array_larger_than_memory() {
     });
     permitted(&jar, "import numpy as np\nprint(int(np.ones(1_000_000).sum()))")
         .printed("1000000\n");
+}
+
+#[test]
+fn hash_tables_without_memory() {
+    let jar = small();
+    attacked(&jar, "hash tables in a session", || {
+        let mut session = jar.session();
+        session.run(include_str!("hash_tables.py")).kept(Status::Ok);
+        session.run("repr(odd)").gave("{}");
+        session
+            .run("{name: n for name, f in ATTEMPTS.items() if (n := f()) != MANY}")
+            .gave(json!({}));
+    });
+    permitted(&jar, "import pandas as pd\nprint(pd.Series([1, 1, 2]).nunique())").printed("2\n");
 }
 
 #[test]

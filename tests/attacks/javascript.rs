@@ -11,7 +11,7 @@ use belljar::{JavaScriptSandbox, Sandbox, SandboxResult, Status};
 use support::{Cells, Expect, Jar, exclusive};
 
 pub(crate) fn sandbox(jar: &Jar) -> JavaScriptSandbox {
-    JavaScriptSandbox::from_config(&jar.config()).expect("a sandbox")
+    JavaScriptSandbox::from_config(&jar.javascript_config()).expect("a sandbox")
 }
 
 /// As `support::attacked`; what the host opens once for JavaScript and keeps is opened before.

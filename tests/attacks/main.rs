@@ -19,6 +19,7 @@ mod native_limits;
 mod native_protocol;
 mod native_workspace;
 mod output;
+mod plots;
 mod protocol;
 mod pyodide;
 mod quota;

@@ -1,10 +1,11 @@
-//! The data image: numpy and pandas in the sandbox, when code has them, what they cost, and what can
-//! be done with sessions that use them.
+//! The data image: numpy, pandas and matplotlib in the sandbox, when code has them, what they cost,
+//! and what can be done with sessions that use them.
 #![expect(clippy::expect_used, reason = "helpers of tests fail by panicking")]
 
 mod choice;
 mod library;
 mod memory;
+mod plots;
 mod state;
 
 use belljar::{GuestImage, ImageChoice, SandboxResult};

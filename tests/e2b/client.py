@@ -420,7 +420,7 @@ def copies():
 
 
 def data():
-    """The template that is always there: wasm with numpy and pandas, and forks and pauses as usual."""
+    """The template that is always there: wasm with numpy, pandas and matplotlib, and forks and pauses as usual."""
     with Sandbox.create("data", **OPTIONS) as sandbox:
         ran = sandbox.run_code("import sys; 'numpy' in sys.modules")
         assert ran.text == "True", ran

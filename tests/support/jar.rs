@@ -161,13 +161,25 @@ impl Jar {
     /// The configuration of this jar's sandboxes.
     #[must_use]
     pub fn config(&self) -> SandboxConfig {
-        let image = std::env::var(IMAGE).ok().map(|name| name.parse().expect("an image"));
-        let layer = match image {
-            Some(image) => self.layer.clone().image(image),
-            None => self.layer.clone(),
-        };
+        self.config_with_image(self.backend)
+    }
+
+    fn config_with_image(&self, backend: Backend) -> SandboxConfig {
+        let named = std::env::var(IMAGE).ok().filter(|_| backend == Backend::Wasm);
+        let image = named.map(|name| name.parse().expect("an image"));
+        self.config_above(image.map(|image| PolicyLayer::new().image(image)))
+    }
+
+    /// The same for JavaScript, which has no images to choose from.
+    #[must_use]
+    pub fn javascript_config(&self) -> SandboxConfig {
+        self.config_above(None)
+    }
+
+    fn config_above(&self, lowest: Option<PolicyLayer>) -> SandboxConfig {
+        let layers = lowest.into_iter().chain([self.layer.clone()]);
         SandboxConfig {
-            policy: ExecutionPolicy::build(self.preset, [layer]).expect("a valid policy"),
+            policy: ExecutionPolicy::build(self.preset, layers).expect("a valid policy"),
             workspace: Some(self.workspace().to_owned()),
             home: Some(self.home.clone()),
             wasm_binary_path: self.wasm_binary_path.clone(),
@@ -194,7 +206,8 @@ impl Jar {
             }
             _ => DockerSettings::default(),
         };
-        let config = SandboxConfig { backend, index_url, docker, ..self.config() };
+        let config =
+            SandboxConfig { backend, index_url, docker, ..self.config_with_image(backend) };
         match backend {
             Backend::E2b => SandboxConfig { e2b: e2b_settings().ok(), ..config },
             Backend::Daemon => SandboxConfig { socket: Some(Daemon::shared().socket()), ..config },
@@ -264,7 +277,8 @@ impl Jar {
     /// A new session in JavaScript, without a context.
     #[must_use]
     pub fn javascript(&self) -> JavaScriptSandbox {
-        let mut sandbox = JavaScriptSandbox::from_config(&self.config()).expect("a sandbox");
+        let mut sandbox =
+            JavaScriptSandbox::from_config(&self.javascript_config()).expect("a sandbox");
         sandbox.initialize(Value::Null).expect("a session");
         sandbox
     }

@@ -45,7 +45,7 @@ struct Shipped {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Guest {
     Python,
-    /// CPython with numpy and pandas.
+    /// CPython with numpy, pandas and matplotlib.
     PythonData,
     Javascript,
 }

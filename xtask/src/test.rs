@@ -95,9 +95,8 @@ pub fn engine() -> anyhow::Result<Option<docker::Engine>> {
 /// In their own languages, by the interpreters of this machine. What runs them in jails, Pyodide
 /// included, is tested with everything else.
 fn drivers() -> anyhow::Result<()> {
-    let suites: [(&str, &[&str]); 3] = [
+    let suites: [(&str, &[&str]); 2] = [
         ("python3", &["-m", "unittest", "discover", "-s", "guests/python/native/tests"]),
-        ("python3", &["-m", "unittest", "discover", "-s", "guests/python-data/tests"]),
         ("node", &["--test", "guests/javascript/node/tests/"]),
     ];
     for (program, arguments) in suites {

@@ -140,7 +140,7 @@ pub(crate) struct EngineArgs {
     /// Run Pyodide in its main thread, where it cannot be interrupted, only ended
     #[arg(long)]
     no_worker: bool,
-    /// Python's image: plain, data (with numpy and pandas) or auto, the one that has what the code
+    /// Python's image: plain, data (with numpy, pandas and matplotlib) or auto, the one that has what the code
     /// imports [default: auto]. With the docker backend, the image of containers [default:
     /// DOCKER_IMAGE]
     #[arg(long, value_name = "NAME")]

@@ -65,7 +65,7 @@ pub enum ImageChoice {
     Auto,
     /// Always the one with the language and its own library.
     Plain,
-    /// Always the one with numpy and pandas.
+    /// Always the one with numpy, pandas and matplotlib.
     Data,
 }
 

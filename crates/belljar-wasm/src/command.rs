@@ -135,3 +135,7 @@ fn read(path: &Path) -> Result<Vec<u8>, EngineError> {
     }
     std::fs::read(path).map_err(|error| problem(error.to_string(), false))
 }
+
+#[cfg(test)]
+#[path = "command_tests.rs"]
+mod tests;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use wasmtime::{Caller, Config, Engine, InstancePre, Linker, Module, OptLevel};
+use wasmtime::{Caller, Collector, Config, Engine, InstancePre, Linker, Module, OptLevel};
 
 use crate::abi::{IMPORT_MODULE, Layout, Phase};
 use crate::error::EngineError;
 use crate::host_call;
-use crate::memory::{SlotCreator, SlotPool};
+use crate::memory::{EXCEPTION_HEAP_BYTES, SlotCreator, SlotPool};
 use crate::stacks::StackPool;
 use crate::state::{Birth, State};
 use crate::wasi;
@@ -20,6 +20,9 @@ const FIBER_STACK_BYTES: usize = WASM_STACK_BYTES + 1024 * 1024;
 
 /// All of a 32-bit memory, so that compiled code needs no bounds checks.
 const MEMORY_RESERVATION: u64 = 4 << 30;
+
+/// Inaccessible space behind the heap of exceptions, should a bounds check ever be wrong.
+const EXCEPTION_HEAP_GUARD_BYTES: u64 = 64 * 1024;
 
 /// Settings every guest is compiled with. They decide the code, so a change makes old cache
 /// entries unusable, which wasmtime notices by itself.
@@ -38,7 +41,30 @@ pub fn base_config() -> Config {
         .generate_address_map(false)
         .native_unwind_info(false)
         .with_host_stack(Arc::new(StackPool::new()));
+    only_exceptions(&mut config);
     config
+}
+
+/// Guests may throw, which C++ needs. Exceptions are wasmtime's only use of garbage collection here:
+/// guests have no objects of their own.
+///
+/// The copying collector is wasmtime's default and needs no barriers in compiled code. The null
+/// collector would end every program that throws often enough; reference counting is slower and
+/// keeps more books.
+///
+/// The heap has all of its size from the start and cannot move, so it cannot grow: what a guest
+/// cannot reclaim is bounded, and no growth that the limiter is asked about succeeds but that of the
+/// linear memory. wasmtime makes it with the instance, only for modules that throw or catch.
+fn only_exceptions(config: &mut Config) {
+    config
+        .wasm_exceptions(true)
+        .wasm_gc(false)
+        .collector(Collector::Copying)
+        .gc_heap_initial_size(EXCEPTION_HEAP_BYTES as u64)
+        .gc_heap_reservation(EXCEPTION_HEAP_BYTES as u64)
+        .gc_heap_reservation_for_growth(0)
+        .gc_heap_guard_size(EXCEPTION_HEAP_GUARD_BYTES)
+        .gc_heap_may_move(false);
 }
 
 /// An engine that compiles and loads modules whose memories come from `slots`.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use belljar_core::limits::{MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, WASM_PAGE_BYTES};
-use wasmtime::{Memory, Store, Trap, TypedFunc};
+use wasmtime::{
+    AsContextMut, GcHeapOutOfMemory, Memory, RootScope, Store, ThrownException, Trap, TypedFunc,
+};
 
 use crate::abi::{
     EVAL_BREAKER_SIGNALS, Layout, MAX_RANDOM_STATE_BYTES, RANDOM_STATE_USED_UP,
@@ -211,10 +213,13 @@ impl Instance {
         let end = match output {
             None => CallEnd::Stopped,
             Some(Ok(packed)) => self.find_answer(packed),
-            Some(Err(error)) => match classify(&error) {
-                CallEnd::OutOfFuel if !self.store.data().meter.counts() => CallEnd::Nonsense,
-                end => end,
-            },
+            Some(Err(error)) => {
+                forget_exception(&mut self.store);
+                match classify(&error) {
+                    CallEnd::OutOfFuel if !self.store.data().meter.counts() => CallEnd::Nonsense,
+                    end => end,
+                }
+            }
         };
         let left = self.store.get_fuel().map_err(EngineError::engine)?;
         let state = self.store.data_mut();
@@ -285,12 +290,27 @@ async fn send(
     call.call_async(store, (address, len)).await
 }
 
+/// Takes an exception that nothing caught off the store, where it would wait for somebody.
+///
+/// A call that is stopped hard leaves none: between a throw and its handler there is no moment in
+/// which a guest can be stopped. What its frames held goes with the store, for the guest is unusable
+/// then, and being put back to a checkpoint means a new store.
+fn forget_exception(store: &mut Store<State>) {
+    let _ = RootScope::new(store).as_context_mut().take_pending_exception();
+}
+
 pub fn classify(error: &wasmtime::Error) -> CallEnd {
     if let Some(abort) = error.downcast_ref::<Abort>() {
         return match abort {
             Abort::Exit(code) => CallEnd::Exited(*code),
             Abort::OutputFlood => CallEnd::OutputFlood,
         };
+    }
+    if error.is::<ThrownException>() {
+        return CallEnd::Crashed("an exception that nothing caught".to_owned());
+    }
+    if error.is::<GcHeapOutOfMemory<()>>() {
+        return CallEnd::Crashed("too many exceptions at once".to_owned());
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => CallEnd::OutOfFuel,
@@ -350,3 +370,7 @@ impl InterruptWords {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "instance_tests.rs"]
+mod tests;

@@ -114,6 +114,8 @@ impl ResourceLimiter for MemoryLimit {
         desired: usize,
         _: Option<usize>,
     ) -> wasmtime::Result<bool> {
+        // wasmtime asks for the heap of exceptions too and does not say so. It must fit the cap by
+        // itself, is smaller than any image, and never grows, whatever is said here: see the engine.
         // A memory that begins as an image is not the guest's growth.
         let born = current == 0 && desired == self.birth.image_bytes;
         let granted = born || desired <= self.cap();

@@ -1,6 +1,6 @@
 """Writes build-info.json and copies the licence texts of what this recipe adds.
 
-    python build_info.py CPYTHON_BUILD_INFO LOCK_FILE CARGO_TOML DATA_BUILD OUT_DIR
+    python build_info.py CPYTHON_BUILD_INFO LOCK_FILE DATA_BUILD OUT_DIR
 """
 
 import json
@@ -10,10 +10,16 @@ import zipfile
 from pathlib import Path
 
 # Downloads that only build or test: nothing of them is in the image.
-TOOLS = {"meson", "ninja", "cython", "versioneer", "pytest", "iniconfig", "pluggy", "packaging", "pygments", "hypothesis", "sortedcontainers", "attrs"}
+TOOLS = {
+    "meson", "ninja", "cython", "versioneer", "ziglang", "pybind11", "cppy",
+    "pytest", "iniconfig", "pluggy", "pygments", "hypothesis", "sortedcontainers", "attrs",
+}  # fmt: skip
 # Files are not always named as the packages are.
 NAMES = {"python_dateutil": "python-dateutil", "pyyaml": "PyYAML"}
-SDIST_MODULES = {"numpy": "numpy", "pandas": "pandas", "pyyaml": "yaml"}
+SDIST_MODULES = {
+    "numpy": ["numpy"], "pandas": ["pandas"], "pyyaml": ["yaml"], "matplotlib": ["matplotlib", "mpl_toolkits", "pylab"],
+    "pillow": ["PIL"], "contourpy": ["contourpy"], "kiwisolver": ["kiwisolver"], "fonttools": ["fontTools"],
+}  # fmt: skip
 # Texts below DATA_BUILD; the wheels carry their own.
 LICENCES = {
     "numpy": "src/numpy/LICENSE.txt",
@@ -24,22 +30,33 @@ LICENCES = {
     "xsimd": "src/pandas/subprojects/xsimd-*/LICENSE",
     "pyyaml": "src/pyyaml/LICENSE",
     "libcxx": "cxx/usr/share/doc/libc++-19-dev-wasm32/copyright",
+    "libunwind": "tools/ziglang/lib/libunwind/LICENSE.TXT",
+    "matplotlib": "src/matplotlib/LICENSE/LICENSE*",
+    "agg": "src/matplotlib/extern/agg24-svn/src/copying",
+    "pillow": "src/pillow/LICENSE",
+    "contourpy": "src/contourpy/LICENSE",
+    "kiwisolver": "src/kiwisolver/LICENSE",
+    "fonttools": "src/fonttools/LICENSE*",
+    "pybind11": "tools/pybind11-*.dist-info/licenses/LICENSE",
+    "cppy": "tools/cppy-*.dist-info/LICENSE",
+    "freetype": "src/freetype/docs/FTL.TXT",
+    "harfbuzz": "src/harfbuzz/COPYING",
+    "raqm": "src/raqm/COPYING",
+    "sheenbidi": "src/sheenbidi/LICENSE",
+    "qhull": "src/qhull/COPYING.txt",
+    "libjpeg-turbo": "src/libjpeg-turbo/LICENSE.md",
+    "ijg": "src/libjpeg-turbo/README.ijg",
 }
 
 
-def main(cpython_info, lock_file, cargo_toml, data_build, out_dir):
+def main(cpython_info, lock_file, data_build, out_dir):
     build, out = Path(data_build), Path(out_dir)
     info = json.loads(Path(cpython_info).read_text("utf-8"))
     inputs = locked_inputs(lock_file)
     info["inputs"].update(inputs)
-    info["packages"] = packages(inputs, build / "downloads", workspace_version(cargo_toml))
+    info["packages"] = packages(inputs, build / "downloads")
     write_licences(build, out / "licences")
     (out / "build-info.json").write_text(json.dumps(info, indent=2, sort_keys=True) + "\n", "utf-8")
-
-
-def workspace_version(cargo_toml):
-    """Our own packages have Belljar's version."""
-    return re.search(r'^version = "([^"]+)"', Path(cargo_toml).read_text("utf-8"), re.M)[1]
 
 
 def locked_inputs(lock_file):
@@ -47,14 +64,14 @@ def locked_inputs(lock_file):
     return {name: digest for digest, name in (line.split(None, 1) for line in lines if not line.startswith("#"))}
 
 
-def packages(inputs, downloads, version):
+def packages(inputs, downloads):
     """What is in the image: the name one would install, the version, and what one imports."""
-    found = [{"name": "belljar_plot", "version": version, "modules": ["belljar_plot"]}]
+    found = []
     for file in inputs:
         match = re.match(r"([A-Za-z_]+)-(\d[\w.]*?)(?:\.tar\.gz$|-)", file)
         if match and file.endswith((".whl", ".tar.gz")) and match[1] not in TOOLS:
             name = NAMES.get(match[1], match[1])
-            modules = wheel_modules(downloads / file) if file.endswith(".whl") else [SDIST_MODULES[match[1]]]
+            modules = wheel_modules(downloads / file) if file.endswith(".whl") else SDIST_MODULES[match[1]]
             found.append({"name": name, "version": match[2], "modules": modules})
     return sorted(found, key=lambda package: package["name"].lower())
 

@@ -17,7 +17,7 @@ from pip._internal.models.target_python import TargetPython
 # The tools run under the native build of the guest's CPython.
 TARGET = TargetPython(
     py_version_info=(3, 13, 0),
-    platforms=["manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64"],
+    platforms=["manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux_2_12_x86_64"],
 )
 
 

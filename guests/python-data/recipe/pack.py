@@ -1,7 +1,9 @@
-"""Packs stdlib.zip once more, with numpy, pandas and the pure-Python packages beside them.
+"""Packs stdlib.zip once more, with numpy, pandas, matplotlib and the pure-Python packages beside them.
 
 Run by the native build of the same CPython version:
-    python pack.py STDLIB_RECIPE STDLIB_ZIP BUILD_DIR PRELOAD OUT_ZIP FOLDER_OR_WHEEL…
+    python pack.py STDLIB_RECIPE STDLIB_ZIP BUILD_DIR PRELOAD OUT_ZIP SOURCE…
+
+A source is a folder, a wheel, or the PKG-INFO of an sdist.
 """
 
 import importlib.util
@@ -9,10 +11,10 @@ import sys
 import zipfile
 from pathlib import Path
 
-# Never of use in a guest: compiling Fortran, making programs; and the packages' own tests.
-LEFT_OUT = {"__pycache__", "f2py", "_pyinstaller", "tests"}
-# pytz carries its own copy of what tzdata has.
-DROPPED_PREFIXES = ("pytz/zoneinfo/",)
+# Never of use in a guest: compiling Fortran, making programs and documents; and the packages' own tests.
+LEFT_OUT = {"__pycache__", "f2py", "_pyinstaller", "tests", "sphinxext"}
+# pytz carries its own copy of what tzdata has. Windows with buttons there are none.
+DROPPED_PREFIXES = ("pytz/zoneinfo/", "matplotlib/mpl-data/images/", "matplotlib/mpl-data/sample_data/", "matplotlib/backends/web_backend/")
 EDITS = {"pytz/__init__.py": ("files(__name__).joinpath('zoneinfo'", "files('tzdata').joinpath('zoneinfo'")}
 
 
@@ -37,7 +39,12 @@ def load(path):
 
 
 def files(source):
-    if source.is_dir():
+    if source.name == "PKG-INFO":
+        # What an sdist says about itself is what importlib.metadata tells of the package.
+        about = source.read_bytes()
+        headers = dict(line.split(": ", 1) for line in about.decode().splitlines()[1:3])
+        yield f"{headers['Name']}-{headers['Version']}.dist-info/METADATA", about
+    elif source.is_dir():
         for path in sorted(source.rglob("*")):
             if path.is_file():
                 yield path.relative_to(source).as_posix(), path.read_bytes()
@@ -54,8 +61,8 @@ def wanted(name):
         return parts[1:] == ["METADATA"]
     if parts[0].endswith(".data") or name.startswith(DROPPED_PREFIXES):
         return False
-    # Templates of pandas' HTML output are data; type stubs, C headers and archives are not wanted.
-    return LEFT_OUT.isdisjoint(parts[1:-1]) and name.endswith((".py", ".tpl"))
+    # Data: templates of pandas' HTML output, matplotlib's fonts, styles and settings. Not wanted: type stubs, C headers, archives.
+    return LEFT_OUT.isdisjoint(parts[1:-1]) and name.endswith((".py", ".tpl", ".ttf", ".afm", ".mplstyle", "/matplotlibrc"))
 
 
 def add(stdlib, entries, name, data):

@@ -9,7 +9,9 @@ download_data_inputs() {
 
 do_download_data_inputs() {
     rm -f "$DATA_DOWNLOADS"/*
-    python3 "$DATA_RECIPE_DIR/fetch.py" "$DATA_DOWNLOADS" sdist "numpy==$NUMPY_VERSION" "pandas==$PANDAS_VERSION" "PyYAML==$PYYAML_VERSION"
+    python3 "$DATA_RECIPE_DIR/fetch.py" "$DATA_DOWNLOADS" sdist "numpy==$NUMPY_VERSION" "pandas==$PANDAS_VERSION" "PyYAML==$PYYAML_VERSION" \
+        "matplotlib==$MATPLOTLIB_VERSION" "pillow==$PILLOW_VERSION" "contourpy==$CONTOURPY_VERSION" "kiwisolver==$KIWISOLVER_VERSION" \
+        "fonttools==$FONTTOOLS_VERSION"
     python3 "$DATA_RECIPE_DIR/fetch.py" "$DATA_DOWNLOADS" wheel "${IMAGE_WHEELS[@]}" "${TOOL_WHEELS[@]}" "${TEST_WHEELS[@]}"
     setup_private_apt
     [[ -s $STAMPS/apt-update ]] || private_apt apt-get -q update
@@ -19,6 +21,12 @@ do_download_data_inputs() {
         read -r name version <<<"$entry"
         private_apt apt-get -q download "$name=$version" || not_offered "$name" "$version"
     done
+    for entry in "${PLOT_SOURCES[@]}"; do
+        read -r name version <<<"$entry"
+        private_apt apt-get -q source --download-only --tar-only "$name=$version" || not_offered "$name" "$version"
+    done
+    # Signatures; FreeType's documents and demonstrations.
+    rm -f ./*.asc ./*.orig-ft2*.tar.*
 }
 
 check_data_inputs() { LOCK_FILE=$DATA_LOCK_FILE DOWNLOADS=$DATA_DOWNLOADS check_inputs; }
@@ -29,13 +37,17 @@ relock_data() {
     LOCK_FILE=$DATA_LOCK_FILE DOWNLOADS=$DATA_DOWNLOADS write_lock
 }
 
+# matplotlib's side by itself: numpy need not be built again for a patch of it.
 unpack_data_sources() {
-    step data-unpack "$(hash_of "$DATA_LOCK_FILE" "$DATA_GUEST_DIR/patches" "$DATA_RECIPE_DIR"/{sources.sh,compiler.py})" do_unpack_data_sources
+    local patches=$DATA_GUEST_DIR/patches key
+    key="$(hash_of "$DATA_LOCK_FILE" "$DATA_RECIPE_DIR"/{sources.sh,compiler.py})"
+    step data-unpack "$key $(hash_of "$patches"/{numpy,pandas})" do_unpack_data_sources
+    step data-unpack-plots "$key $(hash_of "$patches"/{matplotlib,pillow,kiwisolver})" do_unpack_plot_sources
 }
 
 do_unpack_data_sources() {
-    rm -rf "$DATA_SOURCES" "$DATA_TOOLS" "$DATA_CXX"
-    mkdir -p "$DATA_SOURCES" "$DATA_TOOLS"
+    rm -rf "$DATA_TOOLS" "$DATA_CXX"
+    mkdir -p "$DATA_TOOLS"
     unpack_sdist "numpy-$NUMPY_VERSION" numpy
     unpack_sdist "pandas-$PANDAS_VERSION" pandas
     unpack_sdist "pyyaml-$PYYAML_VERSION" pyyaml
@@ -47,29 +59,47 @@ do_unpack_data_sources() {
         # Wheels keep programs in a folder of their own.
         find "$DATA_TOOLS" -path '*.data/scripts' -exec cp -r {} "$DATA_TOOLS/bin" \;
     done
-    chmod -R +x "$DATA_TOOLS/bin"
+    chmod -R +x "$DATA_TOOLS/bin" "$DATA_TOOLS/ziglang/zig"
     write_data_tools
+}
+
+do_unpack_plot_sources() {
+    local entry
+    unpack_sdist "matplotlib-$MATPLOTLIB_VERSION" matplotlib
+    unpack_sdist "pillow-$PILLOW_VERSION" pillow
+    unpack_sdist "contourpy-$CONTOURPY_VERSION" contourpy
+    unpack_sdist "kiwisolver-$KIWISOLVER_VERSION" kiwisolver
+    unpack_sdist "fonttools-$FONTTOOLS_VERSION" fonttools
+    for entry in "${PLOT_SOURCES[@]}"; do unpack_data_tar "${entry%% *}_*.orig.tar.*" "${entry%% *}"; done
 }
 
 # unpack_sdist NAME FOLDER: and applies our patches to it, in the order of their names.
 unpack_sdist() {
-    local into=$DATA_SOURCES/$2 patch
-    mkdir -p "$into"
-    tar --extract --file "$(data_input "$1.tar.gz")" --directory "$into" --strip-components 1 --no-same-owner
+    local patch
+    unpack_data_tar "$1.tar.gz" "$2"
     for patch in "$DATA_GUEST_DIR/patches/$2"/*.patch; do
         [[ -f $patch ]] || continue
-        patch --directory "$into" --strip 1 --forward --fuzz 0 --no-backup-if-mismatch <"$patch"
+        patch --directory "$DATA_SOURCES/$2" --strip 1 --forward --fuzz 0 --no-backup-if-mismatch <"$patch"
     done
 }
 
-# The commands that meson calls.
+# unpack_data_tar PATTERN FOLDER
+unpack_data_tar() {
+    rm -rf "${DATA_SOURCES:?}/$2"
+    mkdir -p "$DATA_SOURCES/$2"
+    tar --extract --file "$(data_input "$1")" --directory "$DATA_SOURCES/$2" --strip-components 1 --no-same-owner
+}
+
+# The commands that meson and plots.sh call.
 write_data_tools() {
     local name
-    mkdir -p "$DATA_BUILD/bin"
-    for name in cc c++; do
+    mkdir -p "$DATA_BUILD/bin" "$DATA_BUILD/clang"
+    # Where a clang looks for its own headers.
+    ln -sfn "$DATA_TOOLS/ziglang/lib/include" "$DATA_BUILD/clang/include"
+    for name in cc c++ throwing-cc throwing-c++; do
         printf '#!/bin/sh\nexec "%s" -I "%s" %s "$@"\n' "$(command -v python3)" "$DATA_BUILD/bin/compiler.py" "$name" >"$DATA_BUILD/bin/wasi-$name"
     done
-    sed -e "s#@TOOLS@#$TOOLS#; s#@CXX@#$DATA_CXX#; s#@INCLUDE@#$DATA_GUEST_DIR/include#; s#@GUESTS@#$GUESTS_DIR#; s#@CROSS@#$DATA_CROSS#; s#@CPYTHON@#$CPYTHON_SRC#" \
+    sed -e "s#@TOOLS@#$TOOLS#; s#@TOOLCHAIN@#$TOOLCHAIN#; s#@BUILD@#$DATA_BUILD#; s#@CXX@#$DATA_CXX#; s#@INCLUDE@#$DATA_GUEST_DIR/include#; s#@GUESTS@#$GUESTS_DIR#; s#@CROSS@#$DATA_CROSS#; s#@CPYTHON@#$CPYTHON_SRC#" \
         "$DATA_RECIPE_DIR/compiler.py" >"$DATA_BUILD/bin/compiler.py"
     printf '#!/bin/sh\nexec "%s" -c "from Cython.Compiler.Main import setuptools_main as m; m()" "$@"\n' "$NATIVE/python" >"$DATA_BUILD/bin/cython"
     printf '#!/bin/sh\nexec "%s" "$@"\n' "$NATIVE/python" >"$DATA_BUILD/bin/python3"

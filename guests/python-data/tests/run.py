@@ -1,6 +1,6 @@
 """Runs the packages' own tests in the guest, a few files in each process, and prints totals; or one of our scripts.
 
-    run.py BUILD_DIR COMMAND.wasm RECIPE_RUNNER numpy|pandas [FILE…]
+    run.py BUILD_DIR COMMAND.wasm RECIPE_RUNNER numpy|pandas|matplotlib [FILE…]
     run.py BUILD_DIR COMMAND.wasm RECIPE_RUNNER smoke|hostile|speed
 
 Needs the folders that run.sh prepares.
@@ -14,6 +14,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+# Where the recipe has put each package.
+STAGES = {"numpy": "numpy", "pandas": "pandas", "matplotlib": "plots"}
 # Only on other machines, or only about building and typing: nothing to learn here.
 LEFT_OUT = (
     "numpy/f2py", "numpy/typing", "numpy/distutils", "numpy/_pyinstaller", "test_simd", "test_cpu_", "numpy/tests/test_public_api", "test_cython",
@@ -24,10 +26,18 @@ PANDAS = (
     "arithmetic", "apply", "arrays", "base", "copy_view", "dtypes", "extension", "frame", "groupby", "io/json", "io/parser",
     "reductions", "resample", "reshape", "window",
 )  # fmt: skip
+# What draws, writes files or calls the compiled modules; not what is about windows, LaTeX, animations, documents.
+MATPLOTLIB = (
+    "agg", "agg_filter", "arrow_patches", "artist", "axes", "axis", "backend_pdf", "backend_ps", "backend_svg", "bbox_tight", "bezier",
+    "category", "cbook", "collections", "colorbar", "colors", "constrainedlayout", "container", "contour", "cycles", "dates", "figure",
+    "font_manager", "ft2font", "gridspec", "image", "legend", "lines", "marker", "mathtext", "mlab", "offsetbox", "patches", "path",
+    "patheffects", "png", "polar", "quiver", "rcparams", "scale", "simplification", "skew", "spines", "streamplot", "style", "subplots",
+    "table", "text", "textpath", "ticker", "tightlayout", "transforms", "triangulation", "units",
+)  # fmt: skip
 # Ours, in this folder.
 SCRIPTS = ("smoke", "hostile", "speed")
-# Starting takes longer than most files of pandas do. numpy's have one process each.
-FILES_PER_PROCESS = {"numpy": 1, "pandas": 16}
+# Starting takes longer than most files of pandas do. The others' have one process each.
+FILES_PER_PROCESS = {"numpy": 1, "pandas": 16, "matplotlib": 1}
 # What takes longer is counted as failed.
 SECONDS = int(os.environ.get("SECONDS_PER_PROCESS", "1800"))
 JOBS = int(os.environ.get("JOBS", "1"))
@@ -40,7 +50,7 @@ def main(build, command, runner, package, *files):
         slot.mkdir(parents=True, exist_ok=True)
         line = command_line(build, command, runner, slot, f"{package}.py")
         sys.exit(subprocess.run(line).returncode)
-    site = build / "data/stage" / package / "site"
+    site = build / "data/stage" / STAGES[package] / "site"
     wanted = list(files) or sorted(test_files(site, package))
     work = build / "data/tests" / package
     work.mkdir(parents=True, exist_ok=True)
@@ -67,6 +77,8 @@ def test_files(site, package):
             continue
         if package == "pandas" and not name.removeprefix("pandas/tests/").startswith(PANDAS):
             continue
+        if package == "matplotlib" and name not in (f"matplotlib/tests/test_{part}.py" for part in MATPLOTLIB):
+            continue
         yield name
 
 
@@ -84,7 +96,7 @@ def run(build, command, runner, work, package, files):
     result = slot / "result.json"
     result.unlink(missing_ok=True)
     line = command_line(build, command, runner, slot, "inside.py", "/results/result.json", *(f"/{package}/{file}" for file in files))
-    line += ["-c", {"numpy": "/src/numpy/pytest.ini", "pandas": "/src/pandas/pyproject.toml"}[package]]
+    line += ["-c", {"numpy": "/src/numpy/pytest.ini"}.get(package, f"/src/{package}/pyproject.toml")]
     with open(slot / "log", "w") as log:
         try:
             subprocess.run(line, stdout=log, stderr=log, timeout=SECONDS)
@@ -100,11 +112,11 @@ def command_line(build, command, runner, slot, script, *arguments):
     """A script of this folder in the guest, with `slot` as the place it may write to."""
     data = build / "data"
     folders = {
-        build / "out": "/lib", data / "stage/numpy/site": "/numpy", data / "stage/pandas/site": "/pandas",
+        build / "out": "/lib", **{data / "stage" / stage / "site": f"/{package}" for package, stage in STAGES.items()},
         data / "test-packages": "/pure", Path(__file__).parent: "/tests", data / "src": "/src", slot: "/results",
     }  # fmt: skip
     mounts = [argument for host, guest in folders.items() for argument in ("--dir", f"{host}::{guest}")]
-    start = START.format(search="/lib/stdlib.zip:/numpy:/pandas:/pure", script=f"/tests/{script}")
+    start = START.format(search="/lib/stdlib.zip:/numpy:/pandas:/matplotlib:/pure", script=f"/tests/{script}")
     return [sys.executable, runner, command, *mounts, "--", "-c", start, *arguments]
 
 

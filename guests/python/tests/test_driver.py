@@ -90,7 +90,7 @@ sys.modules["_belljar_host"] = types.SimpleNamespace(
     phase=lambda phase: host.phase(phase), call=lambda request: host.call(request),
 )
 
-from belljar_guest import api, calls, driver, hygiene, interrupts, loop, questions, surroundings, tools  # noqa: E402
+from belljar_guest import api, calls, display, driver, hygiene, interrupts, loop, questions, surroundings, tools  # noqa: E402
 
 questions.install()
 api.install()
@@ -245,6 +245,74 @@ class Cells(DriverTest):
         self.assertEqual(self.value("input('name? ')"), "answer to name? ")
         host.refuse = True
         self.raises("input()", "EOFError", "the Belljar sandbox does not offer input: nobody is there to answer")
+
+
+class Album:
+    """What an image may add to `display.extras`: shows what a cell has put into it."""
+
+    def __init__(self):
+        self.pages, self.failure = [], None
+
+    def show(self, value):
+        pages, self.pages, failure, self.failure = self.pages, [], self.failure, None
+        if failure is not None:
+            raise failure
+        return (f"{len(pages)} pages", {"image/png": b"png", "text/html": "page"}) if pages else None
+
+    def discard(self):
+        self.pages = []
+        raise RuntimeError("nobody hears this")
+
+
+class Extras(DriverTest):
+    def setUp(self):
+        super().setUp()
+        self.album = Album()
+        main.album = self.album
+        display.extras.append(self.album)
+        self.addCleanup(display.extras.clear)
+
+    def shown(self, code):
+        answer = self.run_cell(code)
+        self.assertEqual(answer["end"], "finished", answer)
+        return answer["value"]
+
+    def test_nothing_to_add(self):
+        self.assertIsNone(self.shown("x = 1"))
+        self.assertIsNone(self.shown("None"))
+        self.assertEqual(self.shown("2"), {"text": "2", "json": 2, "mime": {}})
+
+    def test_without_a_value(self):
+        page = {"text": "1 pages", "json": None, "mime": {"image/png": "cG5n", "text/html": "page"}}
+        for code in ("album.pages.append(1)", "album.pages.append(1); x = 1", "import asyncio\nawait asyncio.sleep(0)\nalbum.pages.append(1)",
+                     "import asyncio\nalbum.pages.append(1)\nfor _ in (1, 2): await asyncio.sleep(0)"):
+            with self.subTest(code):
+                self.assertEqual(self.shown(code), page)
+                self.assertIsNone(self.shown("x = 1"))
+
+    def test_with_a_value_whose_own_forms_win(self):
+        forms = {"image/png": "cG5n", "text/html": "page"}
+        self.assertEqual(self.shown("album.pages.append(1); [3]"), {"text": "[3]", "json": [3], "mime": forms})
+        value = self.shown("class C:\n  def _repr_html_(self): return 'own'\n  def __repr__(self): return 'C'\nalbum.pages.append(1)\nC()")
+        self.assertEqual(value, {"text": "C", "json": None, "mime": {"image/png": "cG5n", "text/html": "own"}})
+
+    def test_an_error_while_showing_is_the_cells(self):
+        self.raises("album.failure = ValueError('torn')\n3", "ValueError", "torn")
+        self.assertEqual(self.run_cell("album.failure = MemoryError()")["end"], "out_of_memory")
+        self.raises("album.failure = KeyboardInterrupt()", "KeyboardInterrupt")
+        self.assertIsNone(self.shown("x = 1"))
+
+    def test_a_cell_that_failed_leaves_nothing(self):
+        self.raises("album.pages.append(1); 1 / 0", "ZeroDivisionError")
+        self.assertIsNone(self.shown("x = 1"))
+        self.offer(later=lambda: None)
+        self.assertEqual(self.start("album.pages.append(1)\nawait later()")["end"], "waiting")
+        self.assertIsNone(self.shown("x = 1"))
+
+    def test_where_no_value_is_wanted(self):
+        answer = self.guarded("execute", code="album.pages.append(1)", filename="<c>", value=False, drain=False)
+        self.assertEqual((answer["end"], answer["value"]), ("finished", None))
+        self.assertEqual(self.shown("x = 1")["text"], "1 pages")
 
 
 class Variables(DriverTest):

@@ -150,7 +150,7 @@ export interface ExecutionPolicy {
   guest_mount_path?: string;
   /** Seconds after which a session that nobody used may be removed. */
   idle_timeout_seconds?: number;
-  /** What the interpreter has in it: `plain`, `data` with numpy and pandas, or `auto`, which is the one that has what the code imports. */
+  /** What the interpreter has in it: `plain`, `data` with numpy, pandas and matplotlib, or `auto`, which is the one that has what the code imports. */
   image?: ImageChoice;
   /** Processes the guest may have at once, where the backend has processes. */
   max_processes?: number;

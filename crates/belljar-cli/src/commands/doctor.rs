@@ -81,7 +81,7 @@ fn backend(backend: Backend) -> Finding {
     }
 }
 
-/// The image with numpy and pandas, and what else is in it. Trying it compiles it, the first time.
+/// The image with numpy, pandas and matplotlib, and what else is in it. Trying it compiles it, the first time.
 fn data_image() -> Finding {
     let started = Instant::now();
     let outcome = try_backend(Backend::Wasm, ImageChoice::Data);

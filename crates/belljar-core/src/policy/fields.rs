@@ -82,7 +82,7 @@ pub struct PolicyValues {
     pub deterministic: bool,
     /// Modules whose import is refused before the code runs. A guard-rail, not a boundary.
     pub block_imports: Vec<String>,
-    /// What the interpreter has in it: `plain`, `data` with numpy and pandas, or `auto`, which is the
+    /// What the interpreter has in it: `plain`, `data` with numpy, pandas and matplotlib, or `auto`, which is the
     /// one that has what the code imports.
     pub image: ImageChoice,
 }

@@ -30,7 +30,7 @@ pub(super) struct ExecuteCode {
     /// Seconds until it is stopped; 30 when absent, at most 600.
     #[serde(default)]
     pub(super) timeout: Option<f64>,
-    /// What Python has in it, in a fresh sandbox: data is with numpy and pandas, plain is without;
+    /// What Python has in it, in a fresh sandbox: data is with numpy, pandas and matplotlib, plain is without;
     /// auto, when absent, is the one that has what the code imports. A session has its own.
     #[serde(default)]
     pub(super) image: Option<ImageChoice>,
@@ -45,7 +45,7 @@ pub(super) struct CreateSession {
     /// The name it shall have: ASCII letters, digits, `_` and `-`. One is made up when absent.
     #[serde(default)]
     pub(super) session_id: Option<String>,
-    /// What its Python has in it: data is with numpy and pandas, plain is without; auto, when absent,
+    /// What its Python has in it: data is with numpy, pandas and matplotlib, plain is without; auto, when absent,
     /// is the one that has what the first code in it imports.
     #[serde(default)]
     pub(super) image: Option<ImageChoice>,

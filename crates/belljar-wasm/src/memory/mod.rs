@@ -12,5 +12,5 @@ mod slots;
 mod state;
 
 pub use mapping::{Mapping, PAGE};
-pub use slots::{Image, SlotCreator, SlotMemory, SlotPool, take_newest};
+pub use slots::{EXCEPTION_HEAP_BYTES, Image, SlotCreator, SlotMemory, SlotPool, take_newest};
 pub use state::MemoryState;

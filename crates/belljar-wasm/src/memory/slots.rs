@@ -22,6 +22,12 @@ const MAX_IDLE_SLOTS: usize = 64;
 /// given back to the system, so one heavy user does not make a slot heavy for good.
 const KEPT_PAGES: usize = 1024;
 
+/// Where the exceptions of one guest live. The collector uses half of it at a time: room for four
+/// thousand that are held at once, and C++ holds one for each handler it is in. Whoever throws more
+/// pays for a collection, which walks the stack, every four thousand times. It comes on top of what
+/// a policy allows, like the native stack.
+pub const EXCEPTION_HEAP_BYTES: usize = 256 * 1024;
+
 /// Buffers kept for copies of written pages.
 const MAX_BUFFERS: usize = 16;
 
@@ -351,6 +357,38 @@ unsafe impl LinearMemory for Slot {
     }
 }
 
+/// The memory that exceptions live in: no slot, and never saved. They live while guest code is on
+/// the stack, and guests are saved when none is.
+struct ExceptionHeap(Mapping);
+
+impl ExceptionHeap {
+    fn new(guard: usize) -> rustix::io::Result<ExceptionHeap> {
+        let mapping = Mapping::reserve(EXCEPTION_HEAP_BYTES + guard)?;
+        mapping.open(0..EXCEPTION_HEAP_BYTES)?;
+        Ok(ExceptionHeap(mapping))
+    }
+}
+
+// SAFETY: the mapping is the heap's own and new, so zero-filled; its first `EXCEPTION_HEAP_BYTES` are
+// accessible and the guard behind them is not, for the heap's whole life.
+unsafe impl LinearMemory for ExceptionHeap {
+    fn byte_size(&self) -> usize {
+        EXCEPTION_HEAP_BYTES
+    }
+
+    fn byte_capacity(&self) -> usize {
+        EXCEPTION_HEAP_BYTES
+    }
+
+    fn grow_to(&mut self, _: usize) -> wasmtime::Result<()> {
+        Err(wasmtime::format_err!("the heap of exceptions does not grow"))
+    }
+
+    fn as_ptr(&self) -> *mut u8 {
+        self.0.base()
+    }
+}
+
 thread_local! {
     /// wasmtime has no way to hand a memory's maker anything back, but makes it on the thread that
     /// asks for the instance.
@@ -362,11 +400,11 @@ pub fn take_newest() -> Option<Arc<SlotMemory>> {
     NEWEST.take()
 }
 
-/// What wasmtime asks for memories.
+/// What wasmtime asks for memories: the linear one and, before it, the heap of a guest that throws.
 pub struct SlotCreator(pub Arc<SlotPool>);
 
-// SAFETY: see `Slot`. Memories are not zero-filled but hold the image, which is what the modules
-// compiled for this engine expect: their data segments were moved into it.
+// SAFETY: see `Slot` and `ExceptionHeap`. Linear memories are not zero-filled but hold the image,
+// which is what the modules compiled for this engine expect: their data segments were moved into it.
 unsafe impl MemoryCreator for SlotCreator {
     fn new_memory(
         &self,
@@ -376,8 +414,16 @@ unsafe impl MemoryCreator for SlotCreator {
         reserved: Option<usize>,
         guard: usize,
     ) -> Result<Box<dyn LinearMemory>, String> {
+        let no_space = |error| format!("no address space for a memory: {error}");
         let image_len = self.0.image_len();
         let capacity = reserved.ok_or("memories need a fixed reservation")?;
+        // Linear memories are given far more than that: see the engine's settings.
+        if capacity == EXCEPTION_HEAP_BYTES {
+            return match ExceptionHeap::new(guard) {
+                Ok(heap) => Ok(Box::new(heap)),
+                Err(error) => Err(no_space(error)),
+            };
+        }
         if minimum != image_len || capacity < image_len {
             return Err(format!(
                 "the module wants {minimum} bytes of memory, the image has {image_len}"
@@ -388,7 +434,7 @@ unsafe impl MemoryCreator for SlotCreator {
                 NEWEST.set(Some(Arc::clone(&slot.0)));
                 Ok(Box::new(slot))
             }
-            Err(error) => Err(format!("no address space for a memory: {error}")),
+            Err(error) => Err(no_space(error)),
         }
     }
 }

@@ -23,7 +23,7 @@ const LOADER: &str = include_str!("loader.py");
 const DRIVER: &str = include_str!("driver.py");
 
 /// Modules of our own drivers that it is made of, in the order in which they need each other.
-const SHARED: [&str; 5] = ["__init__", "wire", "sources", "errors", "display"];
+const SHARED: [&str; 6] = ["__init__", "wire", "sources", "errors", "interrupts", "display"];
 
 /// Code that runs other code there.
 pub(super) fn running(code: &str, filename: &str) -> Result<String, SandboxError> {

@@ -12,6 +12,7 @@
 
 mod lock;
 mod pip;
+mod stand_ins;
 mod wheel;
 
 use std::fs::{self, File};
@@ -70,7 +71,8 @@ impl Packages {
         Ok(self.read_lock()?.packages)
     }
 
-    /// Adds packages and what they depend on. Returns those that were added or replaced.
+    /// Adds packages and what they depend on, but for what the data image has and is native
+    /// elsewhere. Returns those that were added or replaced.
     ///
     /// A requirement is a name with an optional version (`urllib3`, `requests==2.32.3`) or a path
     /// of a `.whl` file.

@@ -8,6 +8,7 @@ use belljar_core::SandboxError;
 use serde::Deserialize;
 
 use super::GUEST_PYTHON_VERSION;
+use super::stand_ins::StandIns;
 use super::wheel::{WheelName, native, normalized, refused};
 
 /// What a person asked for.
@@ -61,13 +62,21 @@ impl Requirement {
     /// Whether this is the requirement a fetched wheel answers.
     pub(super) fn asks_for(&self, wheel: &WheelName) -> bool {
         match self {
-            Self::Named(text) => {
-                let end = text.find(|c: char| !is_name_char(c)).unwrap_or(text.len());
-                normalized(&text[..end]) == wheel.distribution
-            }
+            Self::Named(_) => self.names(&wheel.distribution),
             Self::File(path) => {
                 path.file_name().is_some_and(|name| name.to_string_lossy() == wheel.file_name)
             }
+        }
+    }
+
+    /// Whether it names this package; `distribution` is normalised.
+    fn names(&self, distribution: &str) -> bool {
+        match self {
+            Self::Named(text) => {
+                let end = text.find(|c: char| !is_name_char(c)).unwrap_or(text.len());
+                normalized(&text[..end]) == distribution
+            }
+            Self::File(_) => false,
         }
     }
 
@@ -95,16 +104,22 @@ pub(super) fn download(requirements: &[Requirement], into: &Path) -> Result<(), 
             WheelName::of_file(path)?;
         }
     }
+    let stand_ins = StandIns::write(|name| requirements.iter().any(|it| it.names(name)))
+        .map_err(|error| refused(format!("cannot prepare the download: {error}"), None))?;
     let mut command = pip("download", into);
     command
         .args(["--only-binary", ":all:", "--implementation", "py", "--abi", "none"])
-        .args(["--platform", "any", "--python-version", GUEST_PYTHON_VERSION, "--dest"])
+        .args(["--platform", "any", "--python-version", GUEST_PYTHON_VERSION, "--find-links"])
+        .arg(stand_ins.folder())
+        .arg("--dest")
         .arg(into)
         .arg("--")
         .args(requirements.iter().map(Requirement::as_argument));
     let output = run(&mut command)?;
     if output.status.success() {
-        return Ok(());
+        return stand_ins
+            .remove_from(into)
+            .map_err(|error| refused(format!("cannot finish the download: {error}"), None));
     }
     let natives = native_wheels(requirements, into);
     if let Some(first) = natives.first() {

@@ -62,8 +62,8 @@ pub(super) fn native(wheel: &str) -> SandboxError {
     refused(
         format!("{wheel} has native code, which cannot run in the sandbox"),
         Some(
-            "only pure-Python packages (wheels that end in -none-any.whl) can be added; numpy and \
-             pandas are in the data image"
+            "only pure-Python packages (wheels that end in -none-any.whl) can be added; numpy, \
+             pandas and matplotlib are in the data image"
                 .to_owned(),
         ),
     )

@@ -46,7 +46,7 @@ fn code_that_imports_something_of_the_data_image_gets_it() {
         "import importlib\nimportlib.import_module('numpy')",
         "np = __import__('numpy')",
         "exec('import numpy')",
-        "import belljar_plot as plt",
+        "import matplotlib.pyplot as plt",
         "from dateutil.parser import parse",
     ] {
         assert_eq!(chosen(code), GuestImage::Data, "{code}");

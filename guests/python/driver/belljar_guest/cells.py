@@ -20,7 +20,8 @@ NO_ERROR = '{"end":"finished","exit_code":0,"error":null,"value":null}'
 
 def run(source, filename, want_value):
     global _waiting
-    if _waiting is not None:
+    abandoned = _waiting is not None
+    if abandoned:
         _waiting.abandon()
         _waiting = None
     interrupts.forget()
@@ -29,6 +30,8 @@ def run(source, filename, want_value):
     # From here the user's limits count; the host ignores a second call.
     phase(USER)
     try:
+        if abandoned:
+            display.discard_extras()
         sources.remember(source, filename)
         body, expression = compile_cell(source, filename, want_value)
         awaiting.look_at(source, filename)
@@ -37,21 +40,24 @@ def run(source, filename, want_value):
             eval(body, __main__.__dict__)
             body = None
         if body is not None or expression is not None and expression.co_flags & CO_COROUTINE:
-            value = _go_on(Run(_main(body, expression)))
+            value = _go_on(Run(_main(body, expression, want_value)))
         elif expression is not None:
             value = display.describe(eval(expression, __main__.__dict__))
+        elif want_value:
+            value = display.describe(None)
         interrupts.check()
     except BaseException as error:
         failure = error
+        display.discard_extras()
     return _conclude(value, failure)
 
 
-async def _main(body, expression):
+async def _main(body, expression, want_value):
     """What awaits anything runs in the loop, and so does what comes after it."""
     if body is not None:
         await eval(body, __main__.__dict__)
     if expression is None:
-        return None
+        return display.describe(None) if want_value else None
     value = eval(expression, __main__.__dict__)
     return display.describe(await value if expression.co_flags & CO_COROUTINE else value)
 
@@ -72,6 +78,7 @@ def resume(answers, interrupt):
             value = _go_on(run)
     except BaseException as error:
         failure = error
+        display.discard_extras()
     return _conclude(value, failure)
 
 

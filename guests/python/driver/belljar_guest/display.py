@@ -4,6 +4,7 @@ from . import __builtins__
 
 from base64 import b64encode
 
+from .interrupts import strike
 from .wire import encode, encode_own, quote, type_name
 
 MAX_TEXT_CHARS = 256 * 1024
@@ -23,15 +24,52 @@ _RICH_METHODS = {
     "_repr_json_": "application/json",
 }
 
+# What an image shows besides the value, as notebooks show the figures that a cell leaves open. Each
+# has `show(value)`, called when a cell has come to its end, also without a value: it gives a text,
+# for a cell without a value, and a dict of forms, or None. And `discard()`, when a cell has failed.
+extras = []
 
+
+# Nothing is half done if an interrupt strikes: pictures and long tables take their time.
+@strike
 def describe(value):
-    """The value's forms, as JSON text; None for None, as in a notebook."""
+    """The value's forms, as JSON text; None for None, as in a notebook, if there are no extras."""
+    if extras:
+        return _describe_with_extras(value)
     if value is None:
         return None
     text = quote(_shorten(repr(value)))
     if type(value) in _PLAIN:
         return f'{{"text":{text},"json":{as_json(value) or "null"},"mime":{{}}}}'
     return f'{{"text":{text},"json":null,"mime":{encode_own(_rich_forms(value))}}}'
+
+
+def _describe_with_extras(value):
+    texts, forms = [], {}
+    for extra in extras:
+        shown = extra.show(value)
+        if shown is not None:
+            texts.append(shown[0])
+            forms.update(_checked(shown[1]))
+    if value is None and not texts:
+        return None
+    text = quote(_shorten("\n".join(texts) if value is None else repr(value)))
+    json = None
+    if type(value) in _PLAIN:
+        json = as_json(value)
+    elif value is not None:
+        # What the value itself has to show wins.
+        forms |= _rich_forms(value)
+    return f'{{"text":{text},"json":{json or "null"},"mime":{encode_own(forms)}}}'
+
+
+def discard_extras():
+    """After a cell that failed: the next one begins without what this one has left."""
+    try:
+        for extra in extras:
+            extra.discard()
+    except BaseException:
+        pass
 
 
 def describe_variable(value):

@@ -7,7 +7,7 @@ from marshal import loads as unmarshal
 LIBRARY = "/lib/python3.13"
 _PYC_HEADER = 16
 
-# Path inside the archive -> contents, for every file of the standard library.
+# Path inside the archive -> contents, as a view of it, for every file of the standard library.
 _files = {}
 # Module name -> function called with the module right after its first import.
 _hooks = {}
@@ -27,13 +27,13 @@ def load_archive(data):
         local = number(entry + 42, 4)
         name = bytes(view[entry + 46 : entry + 46 + name_len]).decode()
         start = local + 30 + number(local + 26, 2) + number(local + 28, 2)
-        _files[name] = bytes(view[start : start + size])
+        _files[name] = view[start : start + size]
         entry += 46 + name_len + number(entry + 30, 2) + number(entry + 32, 2)
 
 
 def preloaded():
     """Modules that this image wants imported before it is frozen, besides the common ones."""
-    return _files.get("preload.txt", b"").decode().split()
+    return bytes(_files.get("preload.txt", b"")).decode().split()
 
 
 def after_import(name, hook):
@@ -73,7 +73,7 @@ class LibraryImporter:
 
     @staticmethod
     def _code(file):
-        return unmarshal(memoryview(_files[file])[_PYC_HEADER:])
+        return unmarshal(_files[file][_PYC_HEADER:])
 
     @classmethod
     def get_code(cls, name):
@@ -94,7 +94,7 @@ class LibraryImporter:
     @staticmethod
     def get_data(path):
         try:
-            return _files[path.removeprefix(LIBRARY + "/")]
+            return bytes(_files[path.removeprefix(LIBRARY + "/")])
         except KeyError:
             raise FileNotFoundError(2, "No such file or directory", path) from None
 
@@ -107,6 +107,29 @@ class LibraryImporter:
                 return _Resource(name.replace(".", "/"))
 
         return Reader()
+
+
+    @staticmethod
+    def find_distributions(context):
+        """What importlib.metadata asks for: the packages in the archive, or the one that the context names."""
+        from importlib.metadata import Distribution, Prepared
+
+        class Archived(Distribution):
+            def __init__(self, folder):
+                self.folder = folder
+
+            def read_text(self, filename):
+                data = _files.get(f"{self.folder}/{filename}")
+                return None if data is None else bytes(data).decode()
+
+            def locate_file(self, path):
+                return f"{LIBRARY}/{path}"
+
+        wanted = context.name and Prepared.normalize(context.name)
+        for file in _files:
+            folder, ending, _ = file.partition(".dist-info/METADATA")
+            if ending and wanted in (None, Prepared.normalize(folder.rpartition("-")[0])):
+                yield Archived(f"{folder}.dist-info")
 
 
 class _Resource:
@@ -139,7 +162,7 @@ class _Resource:
     def read_bytes(self):
         if self._path not in _files:
             raise FileNotFoundError(2, "No such file or directory", self._path)
-        return _files[self._path]
+        return bytes(_files[self._path])
 
     def read_text(self, encoding="utf-8", errors="strict"):
         return self.read_bytes().decode(encoding, errors)
