@@ -172,7 +172,8 @@ mod tests {
     async fn who_writes_without_end_is_cut_off() {
         let mut client = client().await;
         head(&mut client, usize::MAX / 4, "").await;
-        let flood = async { while client.write_all(&[b'x'; 65_536]).await.is_ok() {} };
+        let bytes = vec![b'x'; 65_536];
+        let flood = async { while client.write_all(&bytes).await.is_ok() {} };
         timeout(Duration::from_secs(30), flood).await.expect("an end");
     }
 
