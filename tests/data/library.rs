@@ -44,6 +44,18 @@ except PackageNotFoundError: same.append(version('et_xmlfile') == version('et-xm
 }
 
 #[test]
+fn a_styled_table_is_shown() {
+    let code = "import pandas as pd
+frame = pd.DataFrame({'city': ['Oslo', 'Rome'], 'degrees': [6.5, 17.0]})
+print(frame.to_latex(index=False).splitlines()[3])
+frame.style.format(precision=1).background_gradient().highlight_max(subset='degrees', props='color: red')";
+    let result = Jar::new().run(code);
+    result.printed("Oslo & 6.500000 \\\\\n");
+    let shown = result.result.expect("a value");
+    assert!(shown.mime["text/html"].contains("color: red"), "{shown:?}");
+}
+
+#[test]
 fn a_table_is_shown() {
     let result = Jar::new().run("import pandas as pd\npd.DataFrame({'a': [1, 2]})");
     let shown = result.result.expect("a value");

@@ -297,3 +297,12 @@ a = time.monotonic(); time.sleep(3600); print(time.monotonic() - a >= 3600)";
     assert!(one.stdout.ends_with("True\n"), "{}", one.stdout);
     assert_eq!(one.fuel_consumed, two.fuel_consumed);
 }
+
+#[test]
+fn folders_are_listed_in_order_whatever_their_file_system() {
+    let jar = Jar::new();
+    let names = ["b", "a", "e", "!", "é", "d", "c", "Z", "10", "9"];
+    names.iter().for_each(|name| jar.write(name, ""));
+    jar.run("import os\nprint(*os.listdir('.'), *(e.name for e in os.scandir('.')))")
+        .printed("! 10 9 Z a b c d e é ! 10 9 Z a b c d e é\n");
+}

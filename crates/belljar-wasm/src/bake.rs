@@ -49,6 +49,7 @@ pub fn bake(wasm: &[u8], boot_dir: &Path, cache_dir: &Path) -> Result<Baked, Eng
     let wasi = Wasi::new(Grant {
         mounts: vec![mount(boot_dir, "/boot")?, mount(empty.path(), "/app")?],
         deterministic: true,
+        undated_files: true,
         ..Grant::default()
     });
     let mut store = Store::new(

@@ -96,12 +96,12 @@ def _print(figure, file, **how):
 
 
 def _as_svg(figure):
-    """None if it gets too long."""
+    """None if it gets too long, or if there is no memory for it: the picture alone is enough."""
     file = _ShortText()
     try:
         # Without a date, the same figure is the same text.
         _print(figure, file, format="svg", metadata={"Date": None})
-    except _TooLong:
+    except (_TooLong, MemoryError):
         return None
     return file.getvalue()
 

@@ -15,9 +15,9 @@ TOOLS = {
     "pytest", "iniconfig", "pluggy", "pygments", "hypothesis", "sortedcontainers", "attrs",
 }  # fmt: skip
 # Files are not always named as the packages are.
-NAMES = {"python_dateutil": "python-dateutil", "pyyaml": "PyYAML"}
+NAMES = {"python_dateutil": "python-dateutil", "pyyaml": "PyYAML", "jinja2": "Jinja2", "markupsafe": "MarkupSafe"}
 SDIST_MODULES = {
-    "numpy": ["numpy"], "pandas": ["pandas"], "pyyaml": ["yaml"], "matplotlib": ["matplotlib", "mpl_toolkits", "pylab"],
+    "numpy": ["numpy"], "pandas": ["pandas"], "pyyaml": ["yaml"], "markupsafe": ["markupsafe"], "matplotlib": ["matplotlib", "mpl_toolkits", "pylab"],
     "pillow": ["PIL"], "contourpy": ["contourpy"], "kiwisolver": ["kiwisolver"], "fonttools": ["fontTools"],
 }  # fmt: skip
 # Texts below DATA_BUILD; the wheels carry their own.
@@ -29,6 +29,7 @@ LICENCES = {
     "fast_float": "src/pandas/subprojects/fast_float-*/LICENSE-MIT",
     "xsimd": "src/pandas/subprojects/xsimd-*/LICENSE",
     "pyyaml": "src/pyyaml/LICENSE",
+    "markupsafe": "src/markupsafe/LICENSE.txt",
     "libcxx": "cxx/usr/share/doc/libc++-19-dev-wasm32/copyright",
     "libunwind": "tools/ziglang/lib/libunwind/LICENSE.TXT",
     "matplotlib": "src/matplotlib/LICENSE/LICENSE*",

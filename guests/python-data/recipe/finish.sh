@@ -10,13 +10,13 @@ finish_data() {
 }
 
 do_pack_data() {
-    local out=$1 entry wheels=() sdists=(numpy pandas pyyaml matplotlib pillow contourpy kiwisolver fonttools)
+    local out=$1 entry wheels=() sdists=(numpy pandas pyyaml markupsafe matplotlib pillow contourpy kiwisolver fonttools)
     sdists=("${sdists[@]/#/$DATA_SOURCES/}")
     for entry in "${IMAGE_WHEELS[@]}"; do
         wheels+=("$(data_input "$(wheel_pattern "$entry")")")
     done
     # -I -B: the packer sees only the native build's own library and leaves no .pyc behind.
     "$NATIVE/python" -I -B "$DATA_RECIPE_DIR/pack.py" "$RECIPE_DIR/stdlib.py" "$OUT/stdlib.zip" "$BUILD_DIR" "$DATA_RECIPE_DIR/preload.txt" "$out" \
-        "$DATA_STAGE/numpy/site" "$DATA_STAGE/pandas/site" "$PLOTS_SITE" "$DATA_SOURCES/pyyaml/lib" "$DATA_SOURCES/fonttools/Lib" \
+        "$DATA_STAGE/numpy/site" "$DATA_STAGE/pandas/site" "$PLOTS_SITE" "$DATA_SOURCES/pyyaml/lib" "$DATA_SOURCES/markupsafe/src" "$DATA_SOURCES/fonttools/Lib" \
         "$DATA_GUEST_DIR/packages" "${sdists[@]/%//PKG-INFO}" "${wheels[@]}"
 }

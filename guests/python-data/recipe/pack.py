@@ -15,7 +15,15 @@ from pathlib import Path
 LEFT_OUT = {"__pycache__", "f2py", "_pyinstaller", "tests", "sphinxext"}
 # pytz carries its own copy of what tzdata has. Windows with buttons there are none.
 DROPPED_PREFIXES = ("pytz/zoneinfo/", "matplotlib/mpl-data/images/", "matplotlib/mpl-data/sample_data/", "matplotlib/backends/web_backend/")
-EDITS = {"pytz/__init__.py": ("files(__name__).joinpath('zoneinfo'", "files('tzdata').joinpath('zoneinfo'")}
+EDITS = {
+    "pytz/__init__.py": ("files(__name__).joinpath('zoneinfo'", "files('tzdata').joinpath('zoneinfo'"),
+    # The image has no files: templates are read from the archive.
+    "pandas/io/formats/style_render.py": (
+        "loader = jinja2.FileSystemLoader(template_dir)",
+        "from importlib.resources import files\n"
+        "    loader = jinja2.DictLoader({it.name: it.read_text() for it in files(__package__).joinpath('templates').iterdir()})",
+    ),
+}
 
 
 def main(stdlib_recipe, stdlib_zip, build_dir, preload, out, *sources):

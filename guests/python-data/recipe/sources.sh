@@ -11,7 +11,7 @@ do_download_data_inputs() {
     rm -f "$DATA_DOWNLOADS"/*
     python3 "$DATA_RECIPE_DIR/fetch.py" "$DATA_DOWNLOADS" sdist "numpy==$NUMPY_VERSION" "pandas==$PANDAS_VERSION" "PyYAML==$PYYAML_VERSION" \
         "matplotlib==$MATPLOTLIB_VERSION" "pillow==$PILLOW_VERSION" "contourpy==$CONTOURPY_VERSION" "kiwisolver==$KIWISOLVER_VERSION" \
-        "fonttools==$FONTTOOLS_VERSION"
+        "fonttools==$FONTTOOLS_VERSION" "MarkupSafe==$MARKUPSAFE_VERSION"
     python3 "$DATA_RECIPE_DIR/fetch.py" "$DATA_DOWNLOADS" wheel "${IMAGE_WHEELS[@]}" "${TOOL_WHEELS[@]}" "${TEST_WHEELS[@]}"
     setup_private_apt
     [[ -s $STAMPS/apt-update ]] || private_apt apt-get -q update
@@ -51,6 +51,7 @@ do_unpack_data_sources() {
     unpack_sdist "numpy-$NUMPY_VERSION" numpy
     unpack_sdist "pandas-$PANDAS_VERSION" pandas
     unpack_sdist "pyyaml-$PYYAML_VERSION" pyyaml
+    unpack_sdist "markupsafe-$MARKUPSAFE_VERSION" markupsafe
     local deb wheel entry
     for deb in "$DATA_DOWNLOADS"/*.deb; do dpkg -x "$deb" "$DATA_CXX"; done
     for entry in "${TOOL_WHEELS[@]}"; do

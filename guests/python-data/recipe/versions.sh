@@ -10,6 +10,7 @@ KIWISOLVER_VERSION=1.5.1
 # The wheels of these hold the compiled form; the sdists have the pure one.
 PYYAML_VERSION=6.0.3
 FONTTOOLS_VERSION=4.68.0
+MARKUPSAFE_VERSION=3.0.4
 
 # Pure-Python wheels that go into the image.
 IMAGE_WHEELS=(
@@ -19,6 +20,7 @@ IMAGE_WHEELS=(
     "tabulate==0.10.0"
     "openpyxl==3.1.5"
     "et_xmlfile==2.0.0"
+    "jinja2==3.1.6"
     "cycler==0.12.1"
     "packaging==26.3"
     "pyparsing==3.3.3"

@@ -16,5 +16,5 @@ mkdir -p "$DATA_BUILD/test-packages"
 for entry in "${TEST_WHEELS[@]}" "${IMAGE_WHEELS[@]}"; do
     python3 -m zipfile -e "$(data_input "$(wheel_pattern "$entry")")" "$DATA_BUILD/test-packages"
 done
-cp -r "$DATA_SOURCES/pyyaml/lib/yaml" "$DATA_SOURCES/fonttools/Lib/fontTools" "$DATA_BUILD/test-packages/"
+cp -r "$DATA_SOURCES/pyyaml/lib/yaml" "$DATA_SOURCES/markupsafe/src/markupsafe" "$DATA_SOURCES/fonttools/Lib/fontTools" "$DATA_BUILD/test-packages/"
 JOBS=$TEST_JOBS PYTHONPATH=$RUNNER python3 "$DATA_GUEST_DIR/tests/run.py" "$BUILD_DIR" "$DATA_BUILD/command.wasm" "$RECIPE_DIR/pgo/run.py" "$PACKAGE" "$@"

@@ -304,10 +304,18 @@ impl Wasi {
             Descriptor::Overlay(overlay) => {
                 FileStat::bare(Kind::File, overlay.contents.len() as u64)
             }
-            Descriptor::Dir(dir) => FileStat::of(dir.mount, &dir.dir.dir_metadata()?),
-            Descriptor::File(file) => FileStat::of(file.mount, &Metadata::from_file(&file.file)?),
+            Descriptor::Dir(dir) => self.stat_of(dir.mount, &dir.dir.dir_metadata()?),
+            Descriptor::File(file) => self.stat_of(file.mount, &Metadata::from_file(&file.file)?),
         };
         view.write(out, &stat.to_bytes())
+    }
+
+    pub fn stat_of(&self, mount: usize, metadata: &Metadata) -> FileStat {
+        if self.undated_files {
+            FileStat::bare(Kind::of(metadata.file_type()), metadata.len())
+        } else {
+            FileStat::of(mount, metadata)
+        }
     }
 
     pub fn fd_preopened_name(&self, fd: u32) -> Result<&str> {
@@ -338,6 +346,9 @@ impl Wasi {
             Descriptor::Dir(dir) => {
                 if cookie == 0 {
                     dir.listing = list(dir, listed_elsewhere)?;
+                    if self.undated_files {
+                        dir.listing.iter_mut().for_each(|listed| listed.inode = 0);
+                    }
                 }
                 &dir.listing
             }
@@ -415,7 +426,8 @@ fn read_once(descriptor: &mut Descriptor, buffer: &mut [u8], at: Option<u64>) ->
     u32::try_from(read).map_err(|_| Errno::OVERFLOW)
 }
 
-/// Reads a directory, if its names fit beside the listings the guest has begun elsewhere.
+/// Reads a directory, if its names fit beside the listings the guest has begun elsewhere. In order of
+/// names: file systems have orders of their own, and no run is to depend on them.
 fn list(dir: &OpenDir, listed_elsewhere: usize) -> Result<Vec<Listed>> {
     let dot = |name: &str| Listed { name: name.into(), inode: 0, kind: Kind::Directory };
     let mut listing = vec![dot("."), dot("..")];
@@ -431,6 +443,7 @@ fn list(dir: &OpenDir, listed_elsewhere: usize) -> Result<Vec<Listed>> {
         let inode = entry.metadata().map_or(0, |metadata| metadata.ino());
         listing.push(Listed { name, inode, kind });
     }
+    listing.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(listing)
 }
 
@@ -459,7 +472,7 @@ pub struct FileStat {
 }
 
 impl FileStat {
-    pub fn of(mount: usize, metadata: &Metadata) -> FileStat {
+    fn of(mount: usize, metadata: &Metadata) -> FileStat {
         let ns = |seconds: i64, rest: i64| {
             u64::try_from(seconds.saturating_mul(1_000_000_000).saturating_add(rest)).unwrap_or(0)
         };

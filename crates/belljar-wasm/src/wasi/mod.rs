@@ -58,6 +58,8 @@ pub struct Grant {
     pub quota: Quota,
     /// Fixed clock and seeded randomness.
     pub deterministic: bool,
+    /// Files have neither numbers nor dates: what is made of them is the same wherever they are.
+    pub undated_files: bool,
     /// Told each line of stdout while the guest runs.
     pub on_stdout: Option<LineSink>,
     /// Told each line of stderr.
@@ -76,6 +78,7 @@ impl Default for Grant {
             stderr_max_bytes: 1 << 20,
             quota: Quota { bytes: 0, files: 0 },
             deterministic: false,
+            undated_files: false,
             on_stdout: None,
             on_stderr: None,
         }
@@ -91,6 +94,7 @@ pub struct Wasi {
     stdout: Output,
     stderr: Output,
     deterministic: bool,
+    undated_files: bool,
     ledger: Ledger,
     clock: Clock,
     random: Random,
@@ -155,6 +159,7 @@ impl Wasi {
             stdout: Output::new(grant.stdout_max_bytes, grant.on_stdout),
             stderr: Output::new(grant.stderr_max_bytes, grant.on_stderr),
             deterministic: grant.deterministic,
+            undated_files: grant.undated_files,
             ledger: Ledger::new(grant.quota),
             clock: Clock::new(grant.deterministic),
             random: Random::new(grant.deterministic),

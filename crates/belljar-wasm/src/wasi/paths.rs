@@ -194,7 +194,7 @@ impl Wasi {
         let stat = match self.place(fd) {
             Ok(place) => match self.overlay_at(&place, &path) {
                 Some(contents) => FileStat::bare(Kind::File, contents.len() as u64),
-                None => FileStat::of(place.mount, &place.stat(&path, lookup & LOOKUP_FOLLOW != 0)?),
+                None => self.stat_of(place.mount, &place.stat(&path, lookup & LOOKUP_FOLLOW != 0)?),
             },
             Err(_) if self.leads_to_a_mount(&path) => FileStat::bare(Kind::Directory, 0),
             Err(_) => return Err(Errno::NOENT),

@@ -15,8 +15,8 @@ use super::wheel::normalized;
 
 /// Packages of the data image for which there are no pure wheels. The others are fetched as usual:
 /// whoever depends on them may run in the plain image.
-const NATIVE_ELSEWHERE: [&str; 7] =
-    ["contourpy", "kiwisolver", "matplotlib", "numpy", "pandas", "pillow", "pyyaml"];
+const NATIVE_ELSEWHERE: [&str; 8] =
+    ["contourpy", "kiwisolver", "markupsafe", "matplotlib", "numpy", "pandas", "pillow", "pyyaml"];
 
 /// A folder of stand-ins, for pip to look in.
 pub(super) struct StandIns {

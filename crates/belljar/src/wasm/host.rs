@@ -213,6 +213,7 @@ impl WasmHost {
                 files: policy.workspace_max_files().unwrap_or(u64::MAX),
             },
             deterministic: policy.deterministic(),
+            undated_files: false,
             on_stdout: self.links.on_stdout.clone(),
             on_stderr: self.links.on_stderr.clone(),
         }
