@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use belljar::{SandboxConfig, Status, create_sandbox};
+use belljar::{Status, create_sandbox};
 use support::{Cells, Expect, Jar, exclusive};
 
 /// Runs JavaScript as the engine does, past everything of Python's: `run_js` is refused, but any
@@ -39,15 +39,13 @@ fn reading_files_of_the_host() {
 
 #[test]
 fn environment_of_the_host() {
-    let jar = Jar::new();
+    let jar = Jar::new().with(|layer| layer.env("OWN", "mine"));
     let Some(config) = jar.pyodide("environment_of_the_host") else { return };
     let _alone = exclusive();
     let code = format!(
         "{RUN_JS}print(run_js('JSON.stringify(globalThis.process.env)'))\n\
          import os\nprint(dict(os.environ).get('OWN'))"
     );
-    let policy = Jar::new().with(|layer| layer.env("OWN", "mine"));
-    let config = SandboxConfig { policy: policy.config().policy, ..config };
     let result = create_sandbox(&config).expect("a sandbox").run(&code);
     result.ended(Status::Ok, 0);
     assert!(result.stdout.ends_with("mine\n"), "{result:#?}");

@@ -23,8 +23,8 @@ LEFT_OUT = (
 )  # fmt: skip
 # A part of pandas' tests that is representative and ends within the hour.
 PANDAS = (
-    "arithmetic", "apply", "arrays", "base", "copy_view", "dtypes", "extension", "frame", "groupby", "io/json", "io/parser",
-    "reductions", "resample", "reshape", "window",
+    "arithmetic", "apply", "arrays", "base", "copy_view", "dtypes", "extension", "frame", "groupby", "io/formats/style", "io/json",
+    "io/parser", "reductions", "resample", "reshape", "window",
 )  # fmt: skip
 # What draws, writes files or calls the compiled modules; not what is about windows, LaTeX, animations, documents.
 MATPLOTLIB = (
