@@ -10,6 +10,7 @@ use std::hash::{Hash, Hasher};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +56,11 @@ const STAMP: &str = "stamp";
 /// Held by whoever makes the entry. Stays, so that nobody holds one that others cannot find.
 const LOCK: &str = "lock";
 
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// What has not been used for so long goes when another entry of its name comes: every version of
+/// Belljar has entries of its own, of hundreds of megabytes. Two versions may be in use together.
+const KEPT_UNUSED: Duration = DAY.saturating_mul(14);
+
 impl Cache {
     /// Opens the directory, making it if need be. Refuses one that others could write.
     pub fn open(dir: &Path) -> Result<Cache, EngineError> {
@@ -91,6 +97,7 @@ impl Cache {
             Some(entry) => Ok(entry),
             None => {
                 self.write(key, &make()?)?;
+                self.remove_unused_beside(key);
                 self.find(key).ok_or_else(|| self.unusable("an entry cannot be read back"))
             }
         }
@@ -99,6 +106,10 @@ impl Cache {
     /// The entry `key`, if it is there and sound.
     pub fn find(&self, key: &str) -> Option<Entry> {
         let stamp = self.open_entry(key, STAMP)?;
+        if age(&stamp).is_some_and(|age| age > DAY) {
+            // Who may only read the cache does not remove anything either.
+            let _ = stamp.set_modified(SystemTime::now());
+        }
         match self.check(key, stamp) {
             Ok(entry) => Some(entry),
             Err(reason) => {
@@ -151,6 +162,28 @@ impl Cache {
         // The stamp vouches for these contents; after a power cut they must not be others.
         file.as_file().sync_all().map_err(failed)?;
         file.persist(self.path(key, part)).map_err(|error| failed(error.error))
+    }
+
+    /// Removes other entries of the same name that nobody uses. Whoever has one open keeps it.
+    fn remove_unused_beside(&self, key: &str) {
+        let name = |key: &str| key.rsplit_once('-').map(|(name, _)| name.to_owned());
+        for file in std::fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            let file = file.file_name();
+            let Some(other) = file.to_str().and_then(|file| file.strip_suffix(".stamp")) else {
+                continue;
+            };
+            let used = self.open_entry(other, STAMP).and_then(|stamp| age(&stamp));
+            let unused = used.is_some_and(|age| age > KEPT_UNUSED);
+            if other == key || name(other) != name(key) || !unused {
+                continue;
+            }
+            let lock = self.create(&self.path(other, LOCK));
+            if lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
+                for part in [STAMP, CODE, IMAGE] {
+                    let _ = std::fs::remove_file(self.path(other, part));
+                }
+            }
+        }
     }
 
     /// Opens a file of an entry if it is there and only this user can have written it.
@@ -230,6 +263,11 @@ pub fn key(name: &str, engine: &wasmtime::Engine, contents: &[&[u8]]) -> String 
         hasher.0.update(&(part.len() as u64).to_le_bytes()).update(part);
     }
     format!("{name}-{}", &hasher.0.finalize().to_hex()[..32])
+}
+
+/// How long ago it was written or marked as used.
+fn age(stamp: &File) -> Option<Duration> {
+    stamp.metadata().ok()?.modified().ok()?.elapsed().ok()
 }
 
 /// Why somebody else could have written this, if so.

@@ -144,3 +144,47 @@ fn a_failed_make_leaves_nothing_behind() {
         std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["k.lock"]);
 }
+
+/// The time of the last use.
+fn last_used(dir: &tempfile::TempDir, key: &str, ago: Duration) {
+    let stamp = File::open(dir.path().join(format!("{key}.stamp"))).unwrap();
+    stamp.set_modified(SystemTime::now() - ago).unwrap();
+}
+
+#[test]
+fn what_nobody_uses_goes_when_another_of_its_name_comes() {
+    let (dir, cache) = cache();
+    for (key, days) in [("a-b-1", 20), ("a-b-2", 13), ("a-3", 20)] {
+        cache.get(key, parts).unwrap();
+        last_used(&dir, key, DAY * days);
+    }
+    cache.get("a-b-4", parts).unwrap();
+    assert!(cache.find("a-b-1").is_none());
+    for part in ["cwasm", "img"] {
+        assert!(!dir.path().join(format!("a-b-1.{part}")).exists());
+    }
+    for kept in ["a-b-2", "a-3", "a-b-4"] {
+        assert!(cache.find(kept).is_some(), "{kept}");
+    }
+}
+
+#[test]
+fn what_is_used_stays() {
+    let (dir, cache) = cache();
+    cache.get("a-1", parts).unwrap();
+    last_used(&dir, "a-1", DAY * 20);
+    cache.get("a-1", must_not_make).unwrap();
+    cache.get("a-2", parts).unwrap();
+    assert!(cache.find("a-1").is_some());
+}
+
+#[test]
+fn what_is_being_made_is_not_removed() {
+    let (dir, cache) = cache();
+    cache.get("a-1", parts).unwrap();
+    last_used(&dir, "a-1", DAY * 20);
+    let lock = File::open(dir.path().join("a-1.lock")).unwrap();
+    lock.lock().unwrap();
+    cache.get("a-2", parts).unwrap();
+    assert!(cache.find("a-1").is_some());
+}
