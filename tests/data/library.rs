@@ -1,8 +1,11 @@
 //! What people do with it: files and tables. Plots are in [`crate::plots`].
 
-use belljar::Status;
+use belljar::wasm::packages_in;
+use belljar::{GuestImage, ImageChoice, RuntimeType, Status};
 use serde_json::json;
 use support::{Expect, Jar};
+
+use crate::jar;
 
 #[test]
 fn files_of_every_kind_go_in_and_out() {
@@ -43,11 +46,22 @@ except PackageNotFoundError: same.append(version('et_xmlfile') == version('et-xm
     Jar::new().run(code).gave(json!([true, 5, true]));
 }
 
+/// Code that imports what is not told gets the other image.
+#[test]
+fn everything_that_is_in_the_image_is_told() {
+    let packages = packages_in(RuntimeType::Python, GuestImage::Data).expect("an image");
+    let told: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+    // The plain image has that one, too.
+    let code = "from importlib.metadata import distributions
+sorted((it.name for it in distributions() if it.name != 'tzdata'), key=str.lower)";
+    jar(ImageChoice::Data).run(code).gave(json!(told));
+}
+
 #[test]
 fn a_styled_table_is_shown() {
     let code = "import pandas as pd
 frame = pd.DataFrame({'city': ['Oslo', 'Rome'], 'degrees': [6.5, 17.0]})
-print(frame.to_latex(index=False).splitlines()[3])
+print(frame.to_latex(index=False).splitlines()[4])
 frame.style.format(precision=1).background_gradient().highlight_max(subset='degrees', props='color: red')";
     let result = Jar::new().run(code);
     result.printed("Oslo & 6.500000 \\\\\n");

@@ -69,7 +69,7 @@ def packages(inputs, downloads):
     """What is in the image: the name one would install, the version, and what one imports."""
     found = []
     for file in inputs:
-        match = re.match(r"([A-Za-z_]+)-(\d[\w.]*?)(?:\.tar\.gz$|-)", file)
+        match = re.match(r"(\w+)-(\d[\w.]*?)(?:\.tar\.gz$|-)", file)
         if match and file.endswith((".whl", ".tar.gz")) and match[1] not in TOOLS:
             name = NAMES.get(match[1], match[1])
             modules = wheel_modules(downloads / file) if file.endswith(".whl") else SDIST_MODULES[match[1]]
