@@ -41,12 +41,15 @@ fn there(server: &Server) -> Vec<(String, String)> {
     let listed = server.ask("GET /v2/sandboxes", &key, b"").1;
     let listed: Value = serde_json::from_str(&listed).unwrap();
     let ids = listed.as_array().unwrap().iter().map(|it| it["sandboxID"].as_str().unwrap());
-    ids.map(|id| {
-        let shown = server.ask(&format!("GET /sandboxes/{id}"), &key, b"").1;
-        let shown: Value = serde_json::from_str(&shown).unwrap();
-        (id.to_owned(), shown["envdAccessToken"].as_str().unwrap().to_owned())
-    })
-    .collect()
+    let token = |id: &str| match server.ask(&format!("GET /sandboxes/{id}"), &key, b"") {
+        // It has ended since.
+        (404, _) => None,
+        (_, shown) => {
+            let shown: Value = serde_json::from_str(&shown).unwrap();
+            Some(shown["envdAccessToken"].as_str().unwrap().to_owned())
+        }
+    };
+    ids.filter_map(|id| Some((id.to_owned(), token(id)?))).collect()
 }
 
 fn kill_all(server: &Server) {
