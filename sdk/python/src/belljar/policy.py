@@ -100,7 +100,10 @@ class ExecutionPolicy(BaseModel):
     block_imports: list[str] = Field(default_factory=list, strict=False)
     """Modules whose import is refused before the code runs."""
     image: Literal["auto", "plain", "data"] = "auto"
-    """What Python has in it: `data` is with numpy, pandas and matplotlib; `auto` has what the code imports."""
+    """What Python has in it: `data` is with numpy, pandas and matplotlib.
+
+    `auto` has what the code imports.
+    """
 
     _preset: Preset = PrivateAttr(default="strict")
 
