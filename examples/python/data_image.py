@@ -1,4 +1,4 @@
-"""A table and a chart with numpy, pandas and matplotlib: nothing is installed, code gets what it imports."""
+"""A table and a chart with pandas and matplotlib: nothing to install, code gets what it imports."""
 
 from __future__ import annotations
 
