@@ -145,7 +145,7 @@ fn a_failed_make_leaves_nothing_behind() {
     assert_eq!(left, ["k.lock"]);
 }
 
-/// The time of the last use.
+/// As if it had last been used that long ago.
 fn last_used(dir: &tempfile::TempDir, key: &str, ago: Duration) {
     let stamp = File::open(dir.path().join(format!("{key}.stamp"))).unwrap();
     stamp.set_modified(SystemTime::now() - ago).unwrap();
